@@ -1,0 +1,1 @@
+#include "compiler/import/gguf/Gguf.h"

@@ -1,0 +1,1 @@
+#include "runtime/base/Status.h"

@@ -1,0 +1,1 @@
+#include "runtime/module/module_generated.h"
