@@ -1,0 +1,43 @@
+/// A file that appears complete under its name or not at all.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace g4 {
+
+/// Writes a file beside its destination and puts it in place with `commit`. Destroyed before that, nothing is
+/// left and an older file of that name is untouched. Where the file system has unnamed files (O_TMPFILE:
+/// ext4, xfs, btrfs, tmpfs), that holds for a killed process too; elsewhere a kill leaves a file
+/// ".<name>.<hex>.tmp". (So can a kill in the moment of replacing an older file; what it leaves is complete.)
+/// Threads: one at a time.
+/// Errors of all calls: kInvalidArgument when the destination cannot be written (missing folder, no
+/// permission, not a regular file); kResourceExhausted when the disk or a limit is full. After an error only
+/// destruction is useful.
+class AtomicFile {
+public:
+  static Result<std::unique_ptr<AtomicFile>> create(const std::string &path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile &) = delete;
+  AtomicFile &operator=(const AtomicFile &) = delete;
+
+  /// Writes all of `bytes` at `offset` from the start of the file; gaps read as zeros.
+  Status writeAt(uint64_t offset, std::span<const std::byte> bytes);
+  /// Makes the bytes durable, then visible under the name, replacing what was there. Call once, last.
+  Status commit();
+  const std::string &path() const { return path_; }
+
+private:
+  explicit AtomicFile(std::string path) : path_(std::move(path)) {}
+
+  int fd_ = -1;
+  std::string path_;
+  std::string temporary_; ///< name of the file meanwhile; empty while it has none
+};
+
+} // namespace g4
