@@ -71,7 +71,9 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
 }
 
 void MappedFile::release(std::span<const std::byte> range) const {
-  if (range.empty())
+  // Only ever our own file: on other memory the advice below would erase it.
+  if (range.empty() || range.data() < bytes_.data() ||
+      range.data() + range.size() > bytes_.data() + bytes_.size())
     return;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(range.data()) & ~(page - 1);

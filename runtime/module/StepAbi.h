@@ -39,7 +39,7 @@ enum Count : uint32_t {
 //   blocks_global   [sequences, counts[kCountBlocksGlobal]]
 //   rope_sliding    f32 [rows, dim]     cos of dim/2 angles, then sin
 //   rope_global     f32 [rows, dim]
-//   forced_experts  [layers, rows, experts_used]   read only when counts[kCountForced] is 1
+//   forced_experts  [layers, max_rows, experts_used]   by row; read only when counts[kCountForced] is 1
 //
 // A kernel that works on the tail set finds the row of tail row i through tail_map, and with it position,
 // sequence and rope angles, which are stored by row.

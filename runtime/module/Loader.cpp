@@ -1,1 +1,0 @@
-#include "runtime/module/module_generated.h"
