@@ -1,0 +1,72 @@
+#ifndef G4_DIALECTS_GGUF_TD
+#define G4_DIALECTS_GGUF_TD
+
+include "dialects/gguf/GgufBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+class Gguf_Case<string name, int value, string text> : I32EnumAttrCase<name, value, text>;
+
+// Values are ggml's type numbers.
+def Gguf_ElementType : I32EnumAttr<"ElementType", "how a GGUF tensor stores its elements", [
+    Gguf_Case<"kF32", 0, "f32">, Gguf_Case<"kF16", 1, "f16">, Gguf_Case<"kQ4_0", 2, "q4_0">,
+    Gguf_Case<"kQ4_1", 3, "q4_1">, Gguf_Case<"kQ5_0", 6, "q5_0">, Gguf_Case<"kQ5_1", 7, "q5_1">,
+    Gguf_Case<"kQ8_0", 8, "q8_0">, Gguf_Case<"kQ2_K", 10, "q2_k">, Gguf_Case<"kQ3_K", 11, "q3_k">,
+    Gguf_Case<"kQ4_K", 12, "q4_k">, Gguf_Case<"kQ5_K", 13, "q5_k">, Gguf_Case<"kQ6_K", 14, "q6_k">,
+    Gguf_Case<"kBF16", 30, "bf16">]> {
+  let cppNamespace = "::g4::gguf";
+  let genSpecializedAttr = 0;
+}
+
+def Gguf_MatrixType : TypeDef<Gguf_Dialect, "Matrix"> {
+  let mnemonic = "matrix";
+  let summary = "A matrix as GGUF stores it: rows of blocks.";
+  let description = [{
+    `rows x columns`, each row a whole number of blocks of the element type. A vector has one row. A stack of
+    expert matrices has the rows of all its experts.
+
+    Constraints: (c1) both sizes are positive. (c2) `columns` is a multiple of the block length.
+    ```mlir
+    !gguf.matrix<2048x1536, q4_0>
+    ```
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns,
+                        EnumParameter<Gguf_ElementType>:$element);
+  let assemblyFormat = "`<` custom<Sizes>($rows, $columns) `,` $element `>`";
+  let genVerifyDecl = 1; // c1, c2
+  let extraClassDeclaration = [{
+    /// Bytes of one row.
+    int64_t getRowBytes() const;
+    int64_t getSizeInBytes() const { return getRows() * getRowBytes(); }
+  }];
+}
+
+def Gguf_WeightOp : Op<Gguf_Dialect, "weight", [Symbol]> {
+  let summary = "Declares a weight and says where its bytes are.";
+  let description = [{
+    The symbol's name is the GGUF tensor's name. Its bytes are the extents one after the other: one extent
+    for a tensor, one per expert where a file stores the experts' matrices as tensors of their own. `factor`
+    multiplies every value when the weight is packed; passes fold constants into it.
+
+    Constraints: (c1) the extents together have the size of `type`. (c2) `factor` is allowed on one-row f32,
+    f16 and bf16 weights only: quantised values must stay what they are. (c3) there is at least one extent.
+    (c4) `factor` is finite and not 0.
+    ```mlir
+    gguf.weight @blk.0.attn_q.weight : !gguf.matrix<2048x1536, q4_0> from <file = 0, offset = 4096, size = 1769472>
+    gguf.weight @output_norm.weight : !gguf.matrix<1x1536, f32> from <file = 0, offset = 64, size = 6144> factor = 0.5
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Gguf_MatrixType>:$type,
+      TypedArrayAttrBase<Gguf_ExtentAttr, "byte ranges">:$extents, OptionalAttr<F32Attr>:$factor);
+  let assemblyFormat = "$sym_name `:` $type `from` custom<Extents>($extents) (`factor` `=` $factor^)? attr-dict";
+  let hasVerifier = 1; // c1 to c4
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "MatrixType":$type,
+                                 "::llvm::ArrayRef<::mlir::Attribute>":$extents)>];
+  let extraClassDeclaration = [{
+    MatrixType getMatrixType() { return ::llvm::cast<MatrixType>(getType()); }
+    /// `factor`, or 1 when there is none.
+    float getFactorOrOne() { return getFactor() ? getFactor()->convertToFloat() : 1.0f; }
+  }];
+}
+
+#endif
