@@ -20,6 +20,10 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "test/data/tools"))
+import ggufio  # noqa: E402
+import header_only  # noqa: E402
+
 TEXT = ROOT / "test/data/text"
 FIXTURES = TEXT / "models"
 NANO = ROOT / "models/gemma4-nano"

@@ -1,0 +1,90 @@
+"""The shipped model, trained and real: its 50 stored answers from their messages, and its perplexity on held-out text."""
+
+import json
+import re
+
+import numpy as np
+
+import common
+from common import EXACT, NANO, Case, say
+
+# A greedy step whose two best logits are closer than this flips easily between runtimes (recipe/README.md).
+FLIPS_EASILY = 0.1
+
+
+def cases():
+    return [json.loads(line) for line in (NANO / "expected.jsonl").read_text().splitlines()]
+
+
+class Answers(Case):
+
+    def answer(self, artifact, case, folder):
+        """Ids of prompt and answer, from the conversation: template, tokenizer and sampling are all g4's."""
+        request = {key: case[key] for key in ("messages", "tools", "enable_thinking")}
+        (folder / "request.json").write_text(json.dumps(request))
+        done = self.tools.run(artifact, "--chat", folder / "request.json", "--temp", "0", "-n", len(case["output_ids"]) + 16,
+                              "--print-ids")
+        return common.printed_ids(done.stdout)
+
+    def run_all(self, artifact):
+        """(number of answers equal to the stored ones, the others as (case, answer))."""
+        stored = cases()
+        self.equal(len(stored), 50, "stored answers")
+        different = []
+        with common.scratch(self.tools) as folder:
+            for case in stored:
+                got = self.answer(artifact, case, folder)
+                if got != case["output_ids"]:
+                    different.append((case, got))
+        return len(stored) - len(different), different
+
+    def margin(self, artifact, case, got):
+        """How far apart our two best logits are at the first step that differs."""
+        want = case["output_ids"]
+        step = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
+        last = np.sort(self.tools.logits(artifact, case["prompt_ids"] + want[:step])[-1])
+        return step, float(last[-1] - last[-2])
+
+    def test_float32_activations_reproduce_the_answers(self):
+        artifact = self.tools.compile(NANO / "gemma4-nano-BF16.gguf", *EXACT)
+        same, different = self.run_all(artifact)
+        say(f"BF16, float32 activations: {same} of 50 answers exact")
+        self.at_least(same, 47, "exact answers")
+        for case, got in different:
+            step, margin = self.margin(artifact, case, got)
+            say(f"{case['id']}: differs from step {step}, margin {margin:.4f}")
+            self.at_most(margin, FLIPS_EASILY, f"{case['id']}: margin of step {step}")
+
+    def test_the_default_path_reproduces_the_answers(self):
+        same, _ = self.run_all(self.tools.compile(NANO / "gemma4-nano-Q8_0.gguf"))
+        say(f"Q8_0, default path: {same} of 50 answers exact")
+        self.at_least(same, 45, "exact answers")
+
+
+class Perplexity(Case):
+    """Windows of 512 tokens, the first replaced by <bos>, the second half scored."""
+
+    def table(self):
+        rows = re.findall(r"\| gemma4-nano-(\w+)\.gguf \| \d+ \| ([0-9.]+) \|", (NANO / "recipe/README.md").read_text())
+        return {kind: float(value) for kind, value in rows if (NANO / f"gemma4-nano-{kind}.gguf").exists()}
+
+    def check(self, *flags):
+        table = self.table()
+        self.equal(sorted(table), ["BF16", "Q4_0", "Q4_K_M", "Q8_0"], "files in the table")
+        for kind, want in table.items():
+            with self.subTest(file=kind):
+                artifact = self.tools.compile(NANO / f"gemma4-nano-{kind}.gguf", *flags)
+                done = self.tools.call("g4run", "perplexity", artifact, NANO / "heldout.txt", "-c", "512")
+                got = float(re.search(rb"perplexity\D*([0-9.]+)", done.stdout)[1])
+                say(f"{kind} {' '.join(flags)}: {got:.4f}, expected {want:.4f} ({got / want - 1:+.2%})")
+                self.at_most(abs(got / want - 1), 0.005, f"{kind}: {got} against {want}")
+
+    def test_default_path(self):
+        self.check()
+
+    def test_float32_activations(self):
+        self.check(*EXACT)
+
+
+if __name__ == "__main__":
+    common.main()
