@@ -1,0 +1,160 @@
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cpu/CpuFeatures.h"
+#include "runtime/device/cpu/ThreadTeam.h"
+#include "runtime/module/StepAbi.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace g4::device {
+namespace {
+
+class CpuMemory final : public Memory {
+public:
+  CpuMemory(void *address, size_t size) : address_(address), size_(size) {}
+  ~CpuMemory() override {
+    if (address_)
+      munmap(address_, size_);
+  }
+  std::byte *data() const override { return static_cast<std::byte *>(address_); }
+  size_t size() const override { return size_; }
+
+private:
+  void *address_;
+  size_t size_;
+};
+
+class CpuCode final : public Code {
+public:
+  CpuCode(std::unique_ptr<SharedObject> object, std::vector<module::KernelFn> kernels)
+      : object_(std::move(object)), kernels_(std::move(kernels)) {}
+  size_t kernelCount() const override { return kernels_.size(); }
+  module::KernelFn kernel(uint32_t index) const { return kernels_[index]; }
+
+private:
+  std::unique_ptr<SharedObject> object_;
+  std::vector<module::KernelFn> kernels_;
+};
+
+/// A launch that has work, as the threads see it.
+struct Task {
+  module::KernelFn kernel;
+  void *const *buffers;
+  int64_t items;
+  int64_t chunk; // items taken from the counter at once
+  bool barrier;
+};
+
+// One counter a cache line: threads that are ahead drain the next launch while others finish the last.
+struct alignas(64) Counter {
+  std::atomic<int64_t> next{0};
+};
+
+class CpuDevice final : public Device {
+public:
+  CpuDevice(const CpuOptions &options)
+      : options_(options), team_(options.threads ? options.threads : usableCores()) {}
+
+  std::string_view name() const override { return "cpu"; }
+  unsigned threadCount() const override { return team_.size(); }
+  const RunCounters &counters() const override { return counters_; }
+
+  Result<std::unique_ptr<Memory>> allocate(size_t bytes) override {
+    if (bytes == 0)
+      return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(nullptr, 0));
+    void *address =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED)
+      return resourceExhausted("cannot map " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
+    return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(address, bytes));
+  }
+
+  Result<std::unique_ptr<Code>> loadCode(std::span<const std::byte> image,
+                                         std::span<const std::string> kernels) override {
+    G4_ASSIGN_OR_RETURN(auto object, SharedObject::load(image, options_.code));
+    std::vector<module::KernelFn> functions;
+    functions.reserve(kernels.size());
+    for (const std::string &name : kernels) {
+      void *symbol = object->symbol(name);
+      if (!symbol)
+        return dataLoss("the code has no kernel '" + name + "'");
+      functions.push_back(reinterpret_cast<module::KernelFn>(symbol));
+    }
+    return std::unique_ptr<Code>(std::make_unique<CpuCode>(std::move(object), std::move(functions)));
+  }
+
+  Status run(const Code &code, std::span<const Launch> launches) override;
+
+private:
+  void work();
+
+  CpuOptions options_;
+  ThreadTeam team_;
+  RunCounters counters_;
+  std::vector<Task> tasks_;
+  std::unique_ptr<Counter[]> next_; // one per task
+  size_t nextSize_ = 0;
+};
+
+Status CpuDevice::run(const Code &code, std::span<const Launch> launches) {
+  const auto &cpuCode = static_cast<const CpuCode &>(code);
+  tasks_.clear();
+  uint64_t barriers = 0;
+  bool pending = false; // a barrier is due before the next launch that has work
+  for (const Launch &launch : launches) {
+    pending |= launch.barrierBefore;
+    if (launch.items <= 0)
+      continue;
+    if (launch.kernel >= cpuCode.kernelCount())
+      return invalidArgument("no kernel " + std::to_string(launch.kernel));
+    // Four turns a thread: short enough tails, few enough atomic operations.
+    const int64_t chunk = std::max<int64_t>(1, launch.items / (4 * int64_t(team_.size())));
+    pending &= !tasks_.empty();
+    barriers += pending;
+    tasks_.push_back({cpuCode.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending});
+    pending = false;
+  }
+  counters_.runs += 1;
+  counters_.launches += tasks_.size();
+  counters_.barriers += barriers;
+  if (tasks_.empty())
+    return {};
+  if (team_.size() == 1) {
+    for (const Task &task : tasks_)
+      task.kernel(task.buffers, 0, task.items);
+    return {};
+  }
+  if (nextSize_ < tasks_.size()) {
+    nextSize_ = tasks_.size();
+    next_ = std::make_unique<Counter[]>(nextSize_);
+  }
+  for (size_t i = 0; i < tasks_.size(); ++i)
+    next_[i].next.store(0, std::memory_order_relaxed);
+  team_.run([](void *self, unsigned) { static_cast<CpuDevice *>(self)->work(); }, this);
+  return {};
+}
+
+void CpuDevice::work() {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    const Task &task = tasks_[i];
+    if (task.barrier)
+      team_.barrier();
+    std::atomic<int64_t> &next = next_[i].next;
+    for (;;) {
+      const int64_t begin = next.fetch_add(task.chunk, std::memory_order_relaxed);
+      if (begin >= task.items)
+        break;
+      task.kernel(task.buffers, begin, std::min(begin + task.chunk, task.items));
+    }
+  }
+}
+
+} // namespace
+
+std::unique_ptr<Device> createCpuDevice(const CpuOptions &options) {
+  return std::make_unique<CpuDevice>(options);
+}
+
+} // namespace g4::device

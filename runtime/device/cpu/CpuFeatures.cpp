@@ -1,0 +1,108 @@
+#include "runtime/device/cpu/CpuFeatures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <sched.h>
+#include <set>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace g4::device {
+namespace {
+
+#if defined(__x86_64__)
+struct CpuId {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+CpuId cpuId(uint32_t leaf, uint32_t subleaf = 0) {
+  CpuId r;
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx); // all zero when the leaf is not there
+  return r;
+}
+
+uint64_t enabledState() {
+  uint32_t lo, hi;
+  __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+  return (uint64_t(hi) << 32) | lo;
+}
+#endif
+
+/// Processors per second that cgroup v2 lets us use; 0 = no limit known.
+double cgroupQuota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0)
+    return 0;
+  return std::strtod(quota.c_str(), nullptr) / period;
+}
+
+} // namespace
+
+std::vector<std::string> cpuFeatures() {
+  std::vector<std::string> out;
+#if defined(__x86_64__)
+  const CpuId base = cpuId(1), seven = cpuId(7), sevenOne = cpuId(7, 1);
+  const bool saved = (base.ecx >> 27) & 1; // OSXSAVE: xgetbv may be used
+  const uint64_t state = saved ? enabledState() : 0;
+  const bool ymm = (state & 0x06) == 0x06; // xmm and upper ymm halves saved
+  const bool zmm = (state & 0xe6) == 0xe6; // and mask registers and zmm
+  auto add = [&](const char *name, bool usable) {
+    if (usable)
+      out.emplace_back(name);
+  };
+  auto bit = [](uint32_t word, int n) { return ((word >> n) & 1) != 0; };
+  add("avx", ymm && bit(base.ecx, 28));
+  add("avx2", ymm && bit(seven.ebx, 5));
+  add("fma", ymm && bit(base.ecx, 12));
+  add("f16c", ymm && bit(base.ecx, 29));
+  add("bmi", bit(seven.ebx, 3));
+  add("bmi2", bit(seven.ebx, 8));
+  add("popcnt", bit(base.ecx, 23));
+  add("lzcnt", bit(cpuId(0x80000001).ecx, 5));
+  add("movbe", bit(base.ecx, 22));
+  add("avxvnni", ymm && bit(sevenOne.eax, 4));
+  add("avx512f", zmm && bit(seven.ebx, 16));
+  add("avx512dq", zmm && bit(seven.ebx, 17));
+  add("avx512cd", zmm && bit(seven.ebx, 28));
+  add("avx512bw", zmm && bit(seven.ebx, 30));
+  add("avx512vl", zmm && bit(seven.ebx, 31));
+  add("avx512vbmi", zmm && bit(seven.ecx, 1));
+  add("avx512vnni", zmm && bit(seven.ecx, 11));
+  add("avx512bf16", zmm && bit(sevenOne.eax, 5));
+  add("avx512fp16", zmm && bit(seven.edx, 23));
+#endif
+  return out;
+}
+
+unsigned usableCores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  unsigned cores = 0;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+    std::set<std::string> siblings; // one entry per physical core: its list of hardware threads
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &allowed))
+        continue;
+      std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+      std::string list;
+      if (!std::getline(file, list))
+        list = "cpu" + std::to_string(cpu);
+      siblings.insert(list);
+    }
+    cores = unsigned(siblings.size());
+  }
+  if (cores == 0)
+    cores = std::thread::hardware_concurrency();
+  if (double quota = cgroupQuota(); quota > 0)
+    cores = std::min(cores, unsigned(std::ceil(quota)));
+  return std::max(cores, 1u);
+}
+
+} // namespace g4::device
