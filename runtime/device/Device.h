@@ -22,15 +22,15 @@ public:
 };
 
 /// Loaded kernels. Must not outlive its Device, nor be destroyed while a run uses it.
-class Code {
+class Executable {
 public:
-  virtual ~Code() = default;
+  virtual ~Executable() = default;
   virtual size_t kernelCount() const = 0;
 };
 
 /// One dispatch with its buffers resolved. Work items are independent: they may run on any thread, in any order.
 struct Launch {
-  uint32_t kernel;                 ///< index into the Code's kernels
+  uint32_t kernel;                 ///< index into the Executable's kernels
   std::span<void *const> buffers;  ///< one address per binding; borrowed until the run returns
   int64_t items;                   ///< work items; 0 costs nothing
   bool barrierBefore;              ///< every earlier launch must have finished
@@ -55,13 +55,13 @@ public:
 
   /// Loads `image` (code in this device's format; copied, not borrowed) and looks up each of `kernels` once.
   /// Errors: kIncompatible when the image cannot be loaded here, kDataLoss when a kernel is missing.
-  virtual Result<std::unique_ptr<Code>> loadCode(std::span<const std::byte> image,
+  virtual Result<std::unique_ptr<Executable>> loadCode(std::span<const std::byte> image,
                                                  std::span<const std::string> kernels) = 0;
 
   /// Runs `launches` in order and returns when all have finished.
   /// A barrier between two launches is left out when nothing ran since the last one.
   /// Errors: kInvalidArgument when a launch names a kernel that the code does not have (nothing ran).
-  virtual Status run(const Code &code, std::span<const Launch> launches) = 0;
+  virtual Status run(const Executable &code, std::span<const Launch> launches) = 0;
 
   virtual const RunCounters &counters() const = 0;
 };

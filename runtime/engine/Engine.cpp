@@ -21,7 +21,7 @@ struct Engine::Impl {
   uint32_t maxSequences = 0;
 
   std::unique_ptr<device::Device> device;
-  std::unique_ptr<device::Code> code;
+  std::unique_ptr<device::Executable> code;
   std::unique_ptr<kv::KvCache> cache;
   Weights weights;
   Descriptors descriptors;

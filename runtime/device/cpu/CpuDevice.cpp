@@ -26,9 +26,9 @@ private:
   size_t size_;
 };
 
-class CpuCode final : public Code {
+class CpuExecutable final : public Executable {
 public:
-  CpuCode(std::unique_ptr<SharedObject> object, std::vector<module::KernelFn> kernels)
+  CpuExecutable(std::unique_ptr<SharedObject> object, std::vector<module::KernelFn> kernels)
       : object_(std::move(object)), kernels_(std::move(kernels)) {}
   size_t kernelCount() const override { return kernels_.size(); }
   module::KernelFn kernel(uint32_t index) const { return kernels_[index]; }
@@ -71,7 +71,7 @@ public:
     return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(address, bytes));
   }
 
-  Result<std::unique_ptr<Code>> loadCode(std::span<const std::byte> image,
+  Result<std::unique_ptr<Executable>> loadCode(std::span<const std::byte> image,
                                          std::span<const std::string> kernels) override {
     G4_ASSIGN_OR_RETURN(auto object, SharedObject::load(image, options_.code));
     std::vector<module::KernelFn> functions;
@@ -82,10 +82,10 @@ public:
         return dataLoss("the code has no kernel '" + name + "'");
       functions.push_back(reinterpret_cast<module::KernelFn>(symbol));
     }
-    return std::unique_ptr<Code>(std::make_unique<CpuCode>(std::move(object), std::move(functions)));
+    return std::unique_ptr<Executable>(std::make_unique<CpuExecutable>(std::move(object), std::move(functions)));
   }
 
-  Status run(const Code &code, std::span<const Launch> launches) override;
+  Status run(const Executable &code, std::span<const Launch> launches) override;
 
 private:
   void work();
@@ -98,8 +98,8 @@ private:
   size_t nextSize_ = 0;
 };
 
-Status CpuDevice::run(const Code &code, std::span<const Launch> launches) {
-  const auto &cpuCode = static_cast<const CpuCode &>(code);
+Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) {
+  const auto &executable = static_cast<const CpuExecutable &>(code);
   tasks_.clear();
   uint64_t barriers = 0;
   bool pending = false; // a barrier is due before the next launch that has work
@@ -107,13 +107,13 @@ Status CpuDevice::run(const Code &code, std::span<const Launch> launches) {
     pending |= launch.barrierBefore;
     if (launch.items <= 0)
       continue;
-    if (launch.kernel >= cpuCode.kernelCount())
+    if (launch.kernel >= executable.kernelCount())
       return invalidArgument("no kernel " + std::to_string(launch.kernel));
     // Four turns a thread: short enough tails, few enough atomic operations.
     const int64_t chunk = std::max<int64_t>(1, launch.items / (4 * int64_t(team_.size())));
     pending &= !tasks_.empty();
     barriers += pending;
-    tasks_.push_back({cpuCode.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending});
+    tasks_.push_back({executable.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending});
     pending = false;
   }
   counters_.runs += 1;

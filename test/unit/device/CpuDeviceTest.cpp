@@ -1,0 +1,116 @@
+#include "runtime/device/cpu/CpuDevice.h"
+#include "test/unit/device/TestFiles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace g4::device {
+namespace {
+
+const std::vector<std::string> kKernels = {"which", "count", "reverse"};
+enum : uint32_t { kWhich, kCount, kReverse };
+
+class CpuDeviceTest : public testing::TestWithParam<unsigned> {
+protected:
+  void SetUp() override {
+    device = createCpuDevice({GetParam(), {}});
+    auto loaded = device->loadCode(readFile(G4_KERNELS_1), kKernels);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    code = *std::move(loaded);
+  }
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Executable> code;
+};
+
+TEST_P(CpuDeviceTest, EveryItemIsDoneOnce) {
+  for (int64_t items : {1, 2, 7, 64, 1000}) {
+    std::vector<int32_t> out(size_t(items) + 1, 0);
+    void *buffers[] = {out.data()};
+    const Launch launches[] = {{kCount, buffers, items, false}};
+    ASSERT_TRUE(device->run(*code, launches).ok());
+    EXPECT_EQ(std::count(out.begin(), out.end() - 1, 1), items);
+    EXPECT_EQ(out.back(), 0);
+  }
+}
+
+TEST_P(CpuDeviceTest, ABarrierOrdersDependentLaunches) {
+  constexpr int64_t kItems = 257;
+  std::vector<int32_t> a(kItems), b(kItems);
+  for (int64_t i = 0; i < kItems; ++i)
+    a[size_t(i)] = int32_t(i);
+  int64_t items = kItems;
+  void *forth[] = {a.data(), b.data(), &items}, *back[] = {b.data(), a.data(), &items};
+  std::vector<Launch> launches;
+  for (int i = 0; i < 50; ++i) {
+    launches.push_back({kReverse, forth, kItems, true});
+    launches.push_back({kReverse, back, kItems, true});
+  }
+  ASSERT_TRUE(device->run(*code, launches).ok());
+  for (int64_t i = 0; i < kItems; ++i)
+    ASSERT_EQ(a[size_t(i)], i + 100);
+  EXPECT_EQ(device->counters().launches, 100u);
+  EXPECT_EQ(device->counters().barriers, 99u); // none is needed before the first
+}
+
+TEST_P(CpuDeviceTest, EmptyLaunchesCostNoBarrier) {
+  std::vector<int32_t> out(8, 0);
+  void *buffers[] = {out.data()};
+  const Launch launches[] = {{kCount, buffers, 0, true}, {kCount, buffers, 8, true}, {kCount, buffers, 0, true},
+                             {kCount, buffers, 0, true}, {kCount, buffers, 8, false}, {kCount, buffers, 0, true}};
+  ASSERT_TRUE(device->run(*code, launches).ok());
+  EXPECT_EQ(out, std::vector<int32_t>(8, 2));
+  EXPECT_EQ(device->counters().launches, 2u);
+  EXPECT_EQ(device->counters().barriers, 1u); // the empty launches' barriers fall together before the second
+}
+
+TEST_P(CpuDeviceTest, ARunWithoutWorkIsFine) {
+  ASSERT_TRUE(device->run(*code, {}).ok());
+  EXPECT_EQ(device->counters().barriers, 0u);
+}
+
+TEST_P(CpuDeviceTest, AnUnknownKernelRunsNothing) {
+  std::vector<int32_t> out(4, 0);
+  void *buffers[] = {out.data()};
+  const Launch launches[] = {{kCount, buffers, 4, false}, {9, buffers, 1, false}};
+  EXPECT_EQ(device->run(*code, launches).code(), Code::kInvalidArgument);
+  EXPECT_EQ(out, std::vector<int32_t>(4, 0));
+}
+
+TEST_P(CpuDeviceTest, TwoCodesOnOneDeviceStayApart) {
+  auto other = device->loadCode(readFile(G4_KERNELS_2), kKernels);
+  ASSERT_TRUE(other.ok());
+  int32_t value = 0;
+  void *buffers[] = {&value};
+  const Launch launches[] = {{kWhich, buffers, 1, false}};
+  ASSERT_TRUE(device->run(*code, launches).ok());
+  EXPECT_EQ(value, 1);
+  ASSERT_TRUE(device->run(**other, launches).ok());
+  EXPECT_EQ(value, 2);
+  ASSERT_TRUE(device->run(*code, launches).ok());
+  EXPECT_EQ(value, 1);
+}
+
+TEST_P(CpuDeviceTest, AMissingKernelIsNamed) {
+  const std::vector<std::string> names = {"which", "matvec_q4_0"};
+  auto loaded = device->loadCode(readFile(G4_KERNELS_1), names);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.status().code(), Code::kDataLoss);
+  EXPECT_NE(loaded.status().message().find("matvec_q4_0"), std::string::npos);
+}
+
+TEST_P(CpuDeviceTest, MemoryIsZeroAndItsAbsenceAStatus) {
+  auto memory = device->allocate(1 << 20);
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ((*memory)->size(), size_t(1 << 20));
+  EXPECT_TRUE(std::all_of((*memory)->data(), (*memory)->data() + 4096, [](std::byte b) { return b == std::byte(0); }));
+  EXPECT_TRUE(device->allocate(0).ok());
+  auto none = device->allocate(size_t(1) << 62);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status().code(), Code::kResourceExhausted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, CpuDeviceTest, testing::Values(1u, 2u, 4u));
+
+} // namespace
+} // namespace g4::device

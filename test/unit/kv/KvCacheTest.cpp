@@ -1,0 +1,171 @@
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/kv/KvCache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace g4::kv {
+namespace {
+
+constexpr uint32_t kTokens = 64, kWindow = 128;
+
+class KvCacheTest : public testing::Test {
+protected:
+  std::unique_ptr<KvCache> make(Capacity capacity, uint32_t window = kWindow) {
+    Geometry geometry{kTokens, window, {{PageClass::kSliding, Element::kF16, 256},
+                                        {PageClass::kSliding, Element::kF16, 256},
+                                        {PageClass::kGlobal, Element::kF32, 1024}}};
+    auto cache = KvCache::create(*device, geometry, capacity);
+    EXPECT_TRUE(cache.ok()) << cache.status().message();
+    return *std::move(cache);
+  }
+  static void append(KvCache &cache, SeqId seq, uint32_t tokens) {
+    Status status = cache.reserve(seq, tokens);
+    ASSERT_TRUE(status.ok()) << status.message();
+    status = cache.advance(seq, tokens);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  std::unique_ptr<device::Device> device = device::createCpuDevice({1, {}});
+};
+
+TEST_F(KvCacheTest, BlocksGrowByWholePages) {
+  auto cache = make({8, 8});
+  const SeqId seq = cache->open();
+  append(*cache, seq, 1);
+  EXPECT_EQ(cache->blocks(seq, PageClass::kGlobal).size(), 1u);
+  append(*cache, seq, 63);
+  EXPECT_EQ(cache->blocks(seq, PageClass::kGlobal).size(), 1u);
+  append(*cache, seq, 1);
+  EXPECT_EQ(cache->blocks(seq, PageClass::kGlobal).size(), 2u);
+  EXPECT_EQ(cache->blocks(seq, PageClass::kSliding).size(), 2u);
+  EXPECT_EQ(*cache->length(seq), 65u);
+}
+
+TEST_F(KvCacheTest, ReserveIsAllOrNothing) {
+  auto cache = make({8, 3});
+  const SeqId a = cache->open(), b = cache->open();
+  append(*cache, a, 2 * kTokens);
+  const Status full = cache->reserve(b, 2 * kTokens);
+  EXPECT_EQ(full.code(), Code::kResourceExhausted);
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used(), 2u);
+  EXPECT_EQ(cache->pool(PageClass::kSliding).used(), 2u);
+  EXPECT_TRUE(cache->reserve(b, kTokens).ok());
+}
+
+TEST_F(KvCacheTest, SlidingPagesBehindTheLastBoundarysWindowAreReleased) {
+  auto cache = make({8, 64});
+  const SeqId seq = cache->open();
+  for (uint32_t length = 1; length <= 10 * kTokens; ++length) {
+    append(*cache, seq, 1);
+    const uint32_t boundary = length / kTokens * kTokens;
+    const uint32_t first = boundary >= kWindow ? (boundary - kWindow + 1) / kTokens : 0;
+    const auto blocks = cache->blocks(seq, PageClass::kSliding);
+    for (uint32_t page = 0; page < blocks.size(); ++page)
+      ASSERT_EQ(blocks[page] == kNoPage, page < first) << "length " << length << " page " << page;
+    const auto global = cache->blocks(seq, PageClass::kGlobal);
+    ASSERT_EQ(std::count(global.begin(), global.end(), kNoPage), 0);
+  }
+}
+
+TEST_F(KvCacheTest, SlidingBytesStopGrowingAfterTheWindow) {
+  auto cache = make({8, 1024});
+  const SeqId seq = cache->open();
+  uint64_t most = 0;
+  for (int i = 0; i < 2 * int(kWindow / kTokens); ++i) { // two windows
+    append(*cache, seq, kTokens);
+    most = std::max(most, cache->usedBytes(PageClass::kSliding));
+  }
+  for (int i = 0; i < 62 * int(kWindow / kTokens); ++i) { // to sixty-four
+    append(*cache, seq, kTokens);
+    EXPECT_LE(cache->usedBytes(PageClass::kSliding), most);
+  }
+  EXPECT_EQ(cache->usedBytes(PageClass::kGlobal), 64 * kWindow / kTokens * 1024u);
+}
+
+TEST_F(KvCacheTest, CapacityForIsEnoughAtEveryOffsetAndChunk) {
+  for (uint32_t window : {1u, 16u, 64u, 100u, 128u}) {
+    for (uint32_t chunk : {1u, 7u, 64u, 100u, 200u}) {
+      Geometry geometry{kTokens, window, {}};
+      const Capacity capacity = capacityFor(geometry, 3, 2000, chunk);
+      auto cache = make(capacity, window);
+      const SeqId seqs[] = {cache->open(), cache->open(), cache->open()};
+      append(*cache, seqs[1], 1);
+      append(*cache, seqs[2], std::min(chunk, 63u));
+      for (uint32_t i = 0; i < 2000 / chunk - 1; ++i)
+        append(*cache, seqs[i % 3], chunk);
+    }
+  }
+}
+
+TEST_F(KvCacheTest, CloseReturnsEveryPage) {
+  auto cache = make({16, 16});
+  const SeqId a = cache->open(), b = cache->open();
+  append(*cache, a, 300);
+  append(*cache, b, 100);
+  ASSERT_TRUE(cache->close(a).ok());
+  ASSERT_TRUE(cache->close(b).ok());
+  EXPECT_EQ(cache->pool(PageClass::kSliding).used(), 0u);
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used(), 0u);
+  EXPECT_EQ(cache->close(a).code(), Code::kInvalidArgument);
+  EXPECT_EQ(cache->reserve(a, 1).code(), Code::kInvalidArgument);
+}
+
+TEST_F(KvCacheTest, TruncateGoesBackToTheLastBoundaryButNotPastItsWindow) {
+  auto cache = make({16, 16});
+  const SeqId seq = cache->open();
+  append(*cache, seq, 5 * kTokens + 10);
+  EXPECT_TRUE(cache->truncate(seq, 5 * kTokens + 3).ok());
+  EXPECT_TRUE(cache->truncate(seq, 5 * kTokens).ok());
+  EXPECT_EQ(cache->blocks(seq, PageClass::kGlobal).size(), 5u);
+  EXPECT_EQ(cache->truncate(seq, 4 * kTokens).code(), Code::kInvalidArgument);
+  EXPECT_EQ(cache->truncate(seq, 6 * kTokens).code(), Code::kInvalidArgument);
+  EXPECT_EQ(*cache->length(seq), 5 * kTokens);
+}
+
+TEST_F(KvCacheTest, TruncateToTheLengthUndoesAReserve) {
+  auto cache = make({16, 16});
+  const SeqId seq = cache->open();
+  append(*cache, seq, 10);
+  ASSERT_TRUE(cache->reserve(seq, 500).ok());
+  ASSERT_TRUE(cache->truncate(seq, 10).ok());
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used(), 1u);
+  EXPECT_EQ(cache->advance(seq, 100).code(), Code::kInvalidArgument);
+}
+
+TEST_F(KvCacheTest, PoisonedPagesAreNanWheneverTheyAreFree) {
+  Capacity capacity{4, 4, true};
+  auto cache = make(capacity);
+  const auto isNan = [&](PageId page) {
+    float value;
+    std::memcpy(&value, cache->layerData(2) + page * 1024 + 512, 4);
+    uint16_t half;
+    std::memcpy(&half, cache->layerData(0) + page * 256 + 100, 2);
+    return std::isnan(value) && half == 0x7e00;
+  };
+  for (PageId page = 0; page < 4; ++page)
+    EXPECT_TRUE(isNan(page));
+  const SeqId seq = cache->open();
+  append(*cache, seq, 1);
+  const PageId page = cache->blocks(seq, PageClass::kGlobal)[0];
+  std::memset(cache->layerData(2) + page * 1024, 0, 1024);
+  std::memset(cache->layerData(0) + page * 256, 0, 256);
+  EXPECT_FALSE(isNan(page));
+  ASSERT_TRUE(cache->close(seq).ok());
+  EXPECT_TRUE(isNan(page));
+}
+
+TEST_F(KvCacheTest, AModelWithOneClassUsesNoPagesOfTheOther) {
+  Geometry geometry{kTokens, kWindow, {{PageClass::kGlobal, Element::kF32, 1024}}};
+  auto cache = KvCache::create(*device, geometry, {0, 4});
+  ASSERT_TRUE(cache.ok());
+  const SeqId seq = (*cache)->open();
+  append(**cache, seq, 200);
+  EXPECT_EQ((*cache)->pool(PageClass::kGlobal).used(), 4u);
+  EXPECT_EQ((*cache)->usedBytes(PageClass::kSliding), 0u);
+}
+
+} // namespace
+} // namespace g4::kv
