@@ -48,7 +48,7 @@ class Structure(Case):
         path = self.tools.cache / f"{kind}-shapes.gguf"
         if not path.exists():
             partial = path.with_suffix(f".{os.getpid()}")
-            common.header_only.write(kind, "q4_0", partial)
+            common.header_only.model(kind, SHAPES[kind], "q4_0").write(partial)
             partial.rename(path)
         artifact = self.tools.compile(path, "--weights=none")
         programs = {p["name"]: p for p in self.tools.inspect(artifact)["programs"]}

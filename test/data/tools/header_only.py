@@ -4,7 +4,7 @@
 The file has its full size by `ls` and a few MB on disk. `g4c --weights=none` compiles it.
 
 usage: header_only.py KIND QUANT OUT.gguf [--vocabulary VOCABULARY.gguf]
-KIND: e2b, e4b, 12b, 26b-a4b, 31b.  QUANT: q4_0, q8_0, q4_k_m, bf16.
+KIND: e2b, e4b, 12b, 26b-a4b, 31b.  QUANT: q4_0, q8_0, q4_k_m, bf16, f32.
 """
 
 import argparse
@@ -15,13 +15,12 @@ import numpy as np
 
 import ggufio
 
-HEAD_DIM, FULL_HEAD_DIM = 256, 512  # sliding and full layers, in all published sizes
 VOCABULARY = Path(__file__).resolve().parents[1] / "vocab/gemma-4-vocab.gguf"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One published model. kv_heads: of sliding and of full layers. period: every period-th layer is full."""
+    """A model of the Gemma 4 kind. Pairs are of sliding and of full layers; every period-th layer is full."""
     hidden: int
     layers: int
     heads: int
@@ -36,12 +35,13 @@ class Shape:
     experts: int = 0
     experts_used: int = 0
     expert_ff: int = 0
+    head_dims: tuple = (256, 512)
 
     def full(self, layer):
         return (layer + 1) % self.period == 0
 
     def head_dim(self, layer):
-        return FULL_HEAD_DIM if self.full(layer) else HEAD_DIM
+        return self.head_dims[self.full(layer)]
 
     def kv_width(self, layer):
         return self.kv_heads[self.full(layer)] * self.head_dim(layer)
@@ -67,6 +67,7 @@ QUANTS = {
     "q8_0": ("q8_0", "q8_0", "q8_0"),
     "q4_k_m": ("q4_k", "q6_k", "q6_k"),
     "bf16": ("bf16", "bf16", "bf16"),
+    "f32": ("f32", "f32", "f32"),
 }
 
 
@@ -84,18 +85,18 @@ def keys(file, name, s, vocabulary):
             "feed_forward_length": [s.mlp(i) for i in layers] if s.wide_sharing else s.ff,
             "attention.head_count": s.heads,
             "attention.head_count_kv": [s.kv_heads[s.full(i)] for i in layers],
-            "attention.key_length": FULL_HEAD_DIM,
-            "attention.value_length": FULL_HEAD_DIM,
-            "attention.key_length_swa": HEAD_DIM,
-            "attention.value_length_swa": HEAD_DIM,
+            "attention.key_length": s.head_dims[1],
+            "attention.value_length": s.head_dims[1],
+            "attention.key_length_swa": s.head_dims[0],
+            "attention.value_length_swa": s.head_dims[0],
             "attention.layer_norm_rms_epsilon": 1e-6,
             "attention.sliding_window": s.window,
             "attention.sliding_window_pattern": [not s.full(i) for i in layers],
             "attention.shared_kv_layers": s.sharing,
             "rope.freq_base": 1e6,
             "rope.freq_base_swa": 1e4,
-            "rope.dimension_count": FULL_HEAD_DIM,
-            "rope.dimension_count_swa": HEAD_DIM,
+            "rope.dimension_count": s.head_dims[1],
+            "rope.dimension_count_swa": s.head_dims[0],
             "final_logit_softcapping": 30.0,
             "embedding_length_per_layer_input": s.per_layer,
     }.items():
@@ -121,7 +122,7 @@ def tensors(file, s, quant):
         add("per_layer_model_proj.weight", s.per_layer * s.layers, s.hidden, kind="bf16")
         add("per_layer_proj_norm.weight", s.per_layer)
     add("output_norm.weight", s.hidden)
-    add("rope_freqs.weight", FULL_HEAD_DIM // 2)
+    add("rope_freqs.weight", s.head_dims[1] // 2)
     for i in range(s.layers):
         b, q_width = f"blk.{i}.", s.heads * s.head_dim(i)
         for norm in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"):
@@ -150,17 +151,18 @@ def tensors(file, s, quant):
             add(b + "proj.weight", s.hidden, s.per_layer, kind=matrix)
             add(b + "post_norm.weight", s.hidden)
         add(b + "layer_output_scale.weight", 1)
-    # The rotated eighth of the full layers' pairs, and the rest: metadata of the model, so written out.
-    rotated = FULL_HEAD_DIM // 8
-    file.tensor("rope_freqs.weight").data = np.array([1.0] * rotated + [1e30] * (FULL_HEAD_DIM // 2 - rotated),
-                                                        np.float32)
+    # The pairs that turn, an eighth of the dimensions, and the rest: facts of the model, so written out.
+    turning = s.head_dims[1] // 8
+    factors = [1.0] * turning + [1e30] * (s.head_dims[1] // 2 - turning)
+    file.tensor("rope_freqs.weight").data = np.array(factors, np.float32)
 
 
-def write(kind, quant, path, vocabulary=VOCABULARY):
+def model(name, shape, quant, vocabulary=VOCABULARY):
+    """A ggufio.File of this shape, with the tokenizer of another file and no weights."""
     file = ggufio.File()
-    keys(file, kind, SHAPES[kind], vocabulary)
-    tensors(file, SHAPES[kind], quant)
-    file.write(path)
+    keys(file, name, shape, vocabulary)
+    tensors(file, shape, quant)
+    return file
 
 
 def main():
@@ -170,7 +172,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--vocabulary", default=VOCABULARY, help="GGUF file whose tokenizer to copy")
     options = parser.parse_args()
-    write(options.kind, options.quant, options.out, options.vocabulary)
+    model(options.kind, SHAPES[options.kind], options.quant, options.vocabulary).write(options.out)
 
 
 if __name__ == "__main__":
