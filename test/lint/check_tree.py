@@ -74,17 +74,20 @@ def kebab(name):
 
 
 def pass_findings(files):
-    """Each pass has three files of one name: X.cpp, an entry XPass in Passes.td, and test/lit/passes/<folder>/x.mlir."""
+    """Each pass has three files of one name: X.cpp, an entry XPass in Passes.td, and test/lit/passes/<folder>/x.mlir.
+
+    A lowering between dialects is LowerAToBPass, in passes/lower/AToB.cpp.
+    """
     for path, text in files.items():
         if re.fullmatch(r"passes/\w+/Passes\.td", path):
             folder = path.split("/")[1]
-            for name in re.findall(r"^def (\w+)Pass\s*:", text, re.M):
+            for name in re.findall(r"^def (?:Lower(?=\w+To))?(\w+)Pass\s*:", text, re.M):
                 for needed in (f"passes/{folder}/{name}.cpp", f"test/lit/passes/{folder}/{kebab(name)}.mlir"):
                     if needed not in files:
                         yield path, "error", f"{name}Pass has no {needed}"
         elif (match := re.fullmatch(r"passes/(\w+)/(\w+)\.cpp", path)) and "GEN_PASS_DEF_" in text:
             definitions = files.get(f"passes/{match[1]}/Passes.td", "")
-            if not re.search(rf"^def {match[2]}Pass\s*:", definitions, re.M):
+            if not re.search(rf"^def (Lower)?{match[2]}Pass\s*:", definitions, re.M):
                 yield path, "error", f"defines a pass, but Passes.td has no {match[2]}Pass"
 
 
