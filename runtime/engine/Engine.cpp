@@ -171,8 +171,10 @@ Status Engine::Impl::bindProgram() {
   }
   if (!logits || !hidden)
     return dataLoss("program 'step' lacks the output 'logits' or 'hidden'");
-  if (logits->columns() != limits.vocabulary || hidden->columns() != limits.hidden)
-    return dataLoss("program 'step' has outputs of the wrong width");
+  for (auto [output, columns] : {std::pair(logits, limits.vocabulary), std::pair(hidden, limits.hidden)})
+    if (output->columns() != columns || // output spans have no gaps
+        program->buffers()->Get(output->buffer())->row_bytes() != uint64_t(columns) * sizeof(float))
+      return dataLoss("program 'step' has outputs of the wrong width");
   return {};
 }
 
@@ -297,8 +299,12 @@ Status Engine::Impl::report(const fb::Dispatch &dispatch, const TapFn &onTap) co
                        tap->columns(),
                        buffer->row_bytes(),
                        arena->data() + buffer->offset() + binding->offset()};
-    if (view.rows)
-      G4_RETURN_IF_ERROR(onTap(view));
+    if (view.rows == 0)
+      continue;
+    const uint64_t end = uint64_t(view.data - arena->data()) + (view.rows - 1) * view.rowBytes + 4 * tap->columns();
+    if (end > arena->size())
+      return dataLoss("tap '" + std::string(view.name) + "' reaches beyond the arena");
+    G4_RETURN_IF_ERROR(onTap(view));
   }
   return {};
 }

@@ -12,10 +12,10 @@ namespace g4::engine {
 
 struct EngineOptions {
   unsigned threads = 0;          ///< 0: one per usable physical core
-  std::string variant;           ///< code variant by name; empty: the best that runs here
+  std::string variant = {};      ///< code variant by name; empty: the best that runs here
   uint32_t maxSequences = 1;     ///< open at the same time
   uint32_t contextTokens = 0;    ///< positions per sequence; 0: the model's context
-  std::optional<uint64_t> weightSeed; ///< makes weights up; only for a module compiled without
+  std::optional<uint64_t> weightSeed = {}; ///< makes weights up; only for a module compiled without
   bool poisonFreePages = false;  ///< tests: NaN in every free K/V page
 };
 

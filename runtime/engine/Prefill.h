@@ -15,7 +15,7 @@ struct PrefillOptions {
   uint32_t chunk = 0; ///< most rows per step; 0, or more than the program holds: as many as it holds
   Want want = Want::kLast;
   /// [layers, tokens, experts used], or empty: Step::forcedExperts of the whole list.
-  std::span<const int32_t> forcedExperts;
+  std::span<const int32_t> forcedExperts = {};
 };
 
 /// Called after each step. `first`: index in `tokens` of the step's first row. A failure ends the prefill.

@@ -42,9 +42,12 @@ uint64_t hashName(std::string_view name) {
   return h;
 }
 
-/// f16 bits of 2^exponent * (1 + fraction/1024); exponents below the normal range give the smallest normal.
+/// f16 bits of 2^exponent * (1 + fraction/1024), with fewer bits below 2^-14, as scales of real files have.
 uint16_t halfBits(int exponent, uint32_t fraction) {
-  return uint16_t((std::clamp(exponent + 15, 1, 30) << 10) | (fraction & 1023));
+  fraction &= 1023;
+  if (exponent < -14)
+    return uint16_t((1024 + fraction) >> std::min(-14 - exponent, 10));
+  return uint16_t(((std::min(exponent, 15) + 15) << 10) | fraction);
 }
 void store16(std::byte *at, uint16_t bits) { std::memcpy(at, &bits, 2); }
 void store32(std::byte *at, float value) { std::memcpy(at, &value, 4); }
