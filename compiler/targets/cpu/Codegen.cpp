@@ -1,0 +1,188 @@
+#include "compiler/targets/cpu/Cpu.h"
+
+#include "lld/Common/Driver.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Conversion/VectorToSCF/VectorToSCF.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+LLD_HAS_DRIVER(elf)
+
+using namespace mlir;
+
+namespace g4::cpu {
+
+const std::vector<Variant> &variants() {
+  static const std::vector<Variant> all = {
+      {"avx512-vnni", "avx512-vnni", "x86-64-v4", "+avx512vnni",
+       {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni", "fma", "f16c", "bmi2"}, 512},
+      {"avx-vnni", "avx-vnni", "x86-64-v3", "+avxvnni", {"avx2", "avxvnni", "fma", "f16c", "bmi2"}, 256},
+      {"x86-64-v3", "avx2", "x86-64-v3", "", {"avx2", "fma", "f16c", "bmi2"}, 256},
+  };
+  return all;
+}
+
+const Variant *findVariant(StringRef name) {
+  for (const Variant &v : variants())
+    if (name == v.name)
+      return &v;
+  return nullptr;
+}
+
+const Variant *hostVariant() {
+  auto features = llvm::sys::getHostCPUFeatures();
+  for (const Variant &v : variants())
+    if (llvm::all_of(v.needs, [&](const char *f) { return features.lookup(f); }))
+      return &v;
+  return nullptr;
+}
+
+void buildCpuPipeline(OpPassManager &pm, const Variant &variant) {
+  pm.addPass(createLowerTileToCpuPass(LowerTileToCpuPassOptions{variant.isa}));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createConvertVectorToSCFPass());
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
+  pm.addPass(createConvertFuncToLLVMPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+}
+
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Variant &variant, std::string &error) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  llvm::Triple triple("x86_64-unknown-linux-gnu");
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  // Products and sums are fused where the kernels say so and nowhere else: results must not depend on the optimiser.
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, variant.llvmCpu, variant.llvmFeatures, options, llvm::Reloc::PIC_, std::nullopt,
+                                  llvm::CodeGenOptLevel::Aggressive));
+}
+
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, const Variant &variant) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+  for (llvm::Function &f : module) {
+    if (f.isDeclaration())
+      continue;
+    f.addFnAttr("target-cpu", variant.llvmCpu);
+    f.addFnAttr("target-features", variant.llvmFeatures);
+    f.addFnAttr("prefer-vector-width", std::to_string(variant.vectorBits));
+    // The object must be complete in itself: no loop may become a call of memcpy or memset.
+    f.addFnAttr("no-builtins");
+    f.addFnAttr(llvm::Attribute::NoUnwind);
+  }
+  llvm::LoopAnalysisManager lam;
+  llvm::FunctionAnalysisManager fam;
+  llvm::CGSCCAnalysisManager cgam;
+  llvm::ModuleAnalysisManager mam;
+  llvm::PassBuilder pb(&machine);
+  pb.registerModuleAnalyses(mam);
+  pb.registerCGSCCAnalyses(cgam);
+  pb.registerFunctionAnalyses(fam);
+  pb.registerLoopAnalyses(lam);
+  pb.crossRegisterProxies(lam, fam, cgam, mam);
+  pb.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, mam);
+}
+
+FailureOr<std::string> link(ModuleOp module, StringRef object) {
+  auto fail = [&](const Twine &what) -> FailureOr<std::string> {
+    return module.emitError() << "linking kernels: " << what.str();
+  };
+  // lld reads and writes files only; both are removed whatever happens.
+  SmallString<128> in, out;
+  int fd = -1;
+  if (auto error = llvm::sys::fs::createTemporaryFile("g4", "o", fd, in))
+    return fail(error.message());
+  llvm::FileRemover removeIn(in);
+  {
+    llvm::raw_fd_ostream os(fd, /*shouldClose=*/true);
+    os << object;
+    os.close();
+    if (os.has_error()) {
+      auto error = os.error();
+      os.clear_error();
+      return fail(error.message());
+    }
+  }
+  if (auto error = llvm::sys::fs::createTemporaryFile("g4", "so", out))
+    return fail(error.message());
+  llvm::FileRemover removeOut(out);
+  std::vector<const char *> args{"ld.lld", "-shared", "--hash-style=gnu", "-z", "defs", "-z", "relro", "-z", "now",
+                                 "--build-id=none", "-s", "--threads=1", "-o", out.c_str(), in.c_str()};
+  std::string messages;
+  llvm::raw_string_ostream stream(messages);
+  lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  if (result.retCode)
+    return fail(messages);
+  auto buffer = llvm::MemoryBuffer::getFile(out);
+  if (!buffer)
+    return fail(buffer.getError().message());
+  return (*buffer)->getBuffer().str();
+}
+
+} // namespace
+
+FailureOr<std::string> generateCode(ModuleOp module, const Variant &variant, Output output) {
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context, "g4");
+  if (!llvmModule)
+    return module.emitError("translation to LLVM IR failed");
+  std::string error;
+  auto machine = makeTargetMachine(variant, error);
+  if (!machine)
+    return module.emitError() << "no x86 code generator: " << error;
+  optimise(*llvmModule, *machine, variant);
+  if (output == Output::kLlvmIr) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    llvmModule->print(os, nullptr);
+    return text;
+  }
+  SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream os(bytes);
+  llvm::legacy::PassManager codegen;
+  auto type = output == Output::kAssembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  if (machine->addPassesToEmitFile(codegen, os, nullptr, type))
+    return module.emitError("the x86 code generator cannot write this output");
+  codegen.run(*llvmModule);
+  StringRef text(bytes.data(), bytes.size());
+  if (output != Output::kShared)
+    return text.str();
+  return link(module, text);
+}
+
+} // namespace g4::cpu

@@ -1,0 +1,215 @@
+#include "dialects/exec/Signature.h"
+#include "runtime/module/PackedLayout.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace g4::exec {
+namespace {
+
+/// Collects the arguments of one kernel; writes go last whatever the order of the calls.
+class Builder {
+public:
+  explicit Builder(MLIRContext *context)
+      : f32(Float32Type::get(context)), i8(IntegerType::get(context, 8)), i32(IntegerType::get(context, 32)) {}
+
+  void read(std::string name, Type element, int64_t columns = 0) {
+    reads.push_back({std::move(name), element, columns, false});
+  }
+  void write(std::string name, Type element, int64_t columns = 0) {
+    writes.push_back({std::move(name), element, columns, true});
+  }
+  void activation(const std::string &name, int64_t columns, bool hasF32, bool hasQ8, bool written) {
+    auto add = [&](std::string n, Type t, int64_t c) { written ? write(n, t, c) : read(n, t, c); };
+    if (hasF32)
+      add(name, f32, columns);
+    if (hasQ8) {
+      add(name + ".q", i8, columns);
+      add(name + ".scale", f32, columns / 32);
+      add(name + ".sums", i32, columns / 16);
+    }
+  }
+
+  /// A row chain's arguments. As a prologue its norm stays in scratch.
+  void row(RowAttr r, bool prologue) {
+    switch (r.getSource()) {
+    case Source::embed:
+      read("tokens", i32);
+      read("embed", i8);
+      break;
+    case Source::gather:
+      read("map", i32);
+      [[fallthrough]];
+    case Source::buffer:
+      read("stream", f32, r.getHidden());
+    }
+    if (r.getAdd() != Add::none) {
+      read("y", f32, r.getHidden());
+      read("post_norm", f32);
+    }
+    if (r.getAdd() == Add::experts) {
+      read("dense_norm", f32);
+      read("experts", f32, r.getHidden() * r.getExpertsUsed());
+      read("experts_norm", f32);
+    }
+    if (PleAttr p = r.getPle()) {
+      read("ple", f32, p.getStride());
+      read("ple_gate", i8);
+      read("ple_projection", i8);
+      read("ple_norm", f32);
+    }
+    if (r.getScaled())
+      read("scale", f32);
+    if (r.getStore())
+      write("stream_out", f32, r.getHidden());
+    for (unsigned i = 0; i < r.getNumNorms(); ++i) {
+      NormAttr n = r.getNorm(i);
+      if (n.getGain())
+        read("gain" + std::to_string(i), f32);
+      if (!prologue)
+        activation("x" + std::to_string(i), r.getHidden(), n.getForms().getF32(), n.getForms().getQ8(), true);
+    }
+    if (RouteAttr route = r.getRoute()) {
+      read("router", i8);
+      read("router_scale", f32);
+      read("expert_scale", f32);
+      read("route_map", i32);
+      read("forced_flag", i32);
+      read("forced", i32);
+      write("router_prob", f32, route.getRouter().getRows());
+      write("router_idx", i32, route.getUsed());
+      write("router_w", f32, route.getUsed());
+    }
+  }
+
+  void linear(LinearAttr l) {
+    read("count", i32);
+    if (RowAttr r = l.getRow()) {
+      row(r, /*prologue=*/true);
+    } else {
+      InputForms in = inputForms(l.getParts(), l.getInt8());
+      activation("x", l.getColumns(), in.f32, in.q8, false);
+    }
+    for (size_t i = 0; i < l.getParts().size(); ++i)
+      read("w" + std::to_string(i), i8);
+    switch (l.getEpilogue()) {
+    case Epilogue::store:
+    case Epilogue::softcap:
+      write("out", f32, (l.getParts()[0].getRows() + 15) / 16 * 16);
+      break;
+    case Epilogue::geglu:
+      activation("out", l.getParts()[0].getRows(), l.getOutForms().getF32(), l.getOutForms().getQ8(), true);
+      break;
+    case Epilogue::heads: {
+      HeadsAttr h = l.getHeads();
+      read("map", i32);
+      read("rope", f32, h.getDim());
+      if (h.getQuery()) {
+        read("q_norm", f32);
+        write("q", f32, h.getHeads() * h.getDim());
+      }
+      if (h.getKey())
+        read("k_norm", f32);
+      if (h.getKey() || h.getValue()) {
+        read("positions", i32);
+        read("sequences", i32);
+        read("blocks", i32);
+        read("blocks_stride", i32);
+        write("kv", h.getKvElement());
+      }
+      break;
+    }
+    case Epilogue::per_layer:
+      read("map", i32);
+      read("tokens", i32);
+      read("table", i8);
+      read("norm", f32);
+      write("out", f32, l.getParts()[0].getRows());
+      break;
+    }
+  }
+
+  void attention(AttentionAttr a) {
+    for (const char *name : {"count", "map", "positions", "sequences", "blocks", "blocks_stride"})
+      read(name, i32);
+    read("q", f32, a.getHeads() * a.getDim());
+    read("kv", a.getKvElement());
+    activation("out", a.getHeads() * a.getDim(), a.getForms().getF32(), a.getForms().getQ8(), true);
+  }
+
+  void sort(SortExpertsAttr s) {
+    read("count", i32);
+    read("router_idx", i32, s.getUsed());
+    write("order", i32);
+    write("tiles", i32);
+  }
+
+  void experts(ExpertsAttr e) {
+    bool up = e.getParts().size() == 2;
+    MatrixAttr first = e.getParts()[0];
+    InputForms in = inputForms(e.getParts(), e.getInt8());
+    read("order", i32);
+    read("tiles", i32);
+    activation("x", first.getColumns(), in.f32, in.q8, false);
+    for (size_t i = 0; i < e.getParts().size(); ++i)
+      read("w" + std::to_string(i), i8);
+    int64_t outputs = first.getRows() / e.getExperts();
+    if (up) {
+      activation("out", outputs, e.getOutForms().getF32(), e.getOutForms().getQ8(), true);
+    } else {
+      read("router_w", f32);
+      write("out", f32, outputs);
+    }
+  }
+
+  SmallVector<Argument> take() {
+    reads.append(writes.begin(), writes.end());
+    return std::move(reads);
+  }
+
+private:
+  Type f32, i8, i32;
+  SmallVector<Argument> reads, writes;
+};
+
+} // namespace
+
+MemRefType Argument::type() const {
+  SmallVector<int64_t> shape{ShapedType::kDynamic};
+  if (columns)
+    shape.push_back(columns);
+  return MemRefType::get(shape, element);
+}
+
+bool isFloatElement(gguf::ElementType element) {
+  const module::PackedLayout *layout = module::packedLayout(gguf::stringifyElementType(element));
+  return layout && layout->isFloat;
+}
+
+InputForms inputForms(ArrayRef<MatrixAttr> parts, bool int8) {
+  InputForms forms;
+  for (MatrixAttr part : parts)
+    (int8 && !isFloatElement(part.getElement()) ? forms.q8 : forms.f32) = true;
+  return forms;
+}
+
+bool hasSignature(Attribute spec) {
+  return isa<LinearAttr, AttentionAttr, RowKernelAttr, SortExpertsAttr, ExpertsAttr>(spec);
+}
+
+SmallVector<Argument> signatureOf(Attribute spec) {
+  Builder b(spec.getContext());
+  TypeSwitch<Attribute>(spec)
+      .Case([&](LinearAttr l) { b.linear(l); })
+      .Case([&](AttentionAttr a) { b.attention(a); })
+      .Case([&](RowKernelAttr r) {
+        b.read("count", IntegerType::get(spec.getContext(), 32));
+        b.row(r.getRow(), false);
+      })
+      .Case([&](SortExpertsAttr s) { b.sort(s); })
+      .Case([&](ExpertsAttr e) { b.experts(e); });
+  return b.take();
+}
+
+} // namespace g4::exec

@@ -1,0 +1,133 @@
+#ifndef G4_TILE
+#define G4_TILE
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Tile_Dialect : Dialect {
+  let name = "tile";
+  let cppNamespace = "::g4::tile";
+  let summary = "What a kernel does inside a dispatch, before a target is chosen.";
+  let description = [{
+    A kernel body is ordinary scf, arith, math, memref and vector code on *strips*: `vector<16xT>`, one SIMD
+    vector (or two) on a CPU, sixteen lanes of a workgroup on a GPU. On strips only elementwise operations,
+    broadcasts and contiguous loads and stores are used, so that a GPU lowering can give each lane one element.
+    What needs more than that is an op of this dialect: decoding packed weights, dot products with them,
+    reductions across a strip and barriers between lanes. It must not grow into a language of its own.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+  let usePropertiesForAttributes = 1;
+}
+
+// The gguf dialect's enum, by its C++ type: including its definition here would generate it a second time.
+def Tile_Element : AttrOrTypeParameter<"::g4::gguf::ElementType", "packed element type"> {
+  let parser = "::mlir::FieldParser<::g4::gguf::ElementType>::parse($_parser)";
+  let printer = "$_printer << ::g4::gguf::stringifyElementType($_self)";
+}
+
+class Tile_Type<string name, string mn> : TypeDef<Tile_Dialect, name> { let mnemonic = mn; }
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+
+def Tile_Block : Tile_Type<"Block", "block"> {
+  let summary = "A block of packed weights: 16 rows by 32 columns.";
+  let description = [{ `element` is the packed layout (runtime/module/PackedLayout.h). }];
+  let parameters = (ins Tile_Element:$element);
+  let assemblyFormat = "`<` $element `>`";
+}
+
+def Tile_Reduction : I32EnumAttr<"Reduction", "how a strip is reduced", [
+  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"max", 1>]> {
+  let cppNamespace = "::g4::tile";
+  let genSpecializedAttr = 0;
+}
+def Tile_ReductionAttr : EnumAttr<Tile_Dialect, Tile_Reduction, "reduction"> {
+  let assemblyFormat = "$value";
+}
+
+def Tile_Strip : AnyTypeOf<[VectorOfLengthAndType<[16], [F32]>, VectorOfLengthAndType<[16], [I32]>]>;
+def Tile_F32Strip : Type<VectorOfLengthAndType<[16], [F32]>.predicate, "f32 strip", "::mlir::VectorType">,
+  BuildableType<"::mlir::VectorType::get({16}, $_builder.getF32Type())">;
+
+def Tile_LoadQuantOp : Tile_Op<"load_quant", [Pure]> {
+  let summary = "Names the block of 16 rows by 32 columns at a group of rows and a block of columns.";
+  let description = [{
+    `weights` are the bytes of one packed matrix with `columns` columns. Nothing is expanded in memory: the
+    lowering decodes in registers at the first use.
+
+    Constraints: (c1) `columns` is a multiple of the layout's super-block.
+    ```mlir
+    %b = tile.load_quant %w[%group, %block] columns = 1536 : memref<?xi8> -> !tile.block<q4_0>
+    ```
+  }];
+  let arguments = (ins MemRefRankOf<[I8], [1]>:$weights, Index:$group, Index:$block, I64Attr:$columns);
+  let results = (outs Tile_Block:$result);
+  let assemblyFormat = "$weights `[` $group `,` $block `]` `columns` `=` $columns attr-dict `:` type($weights) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_DotOp : Tile_Op<"dot"> {
+  let summary = "Adds the products of a weight block and 32 int8 activations to a strip.";
+  let description = [{
+    `result[r] = acc[r] + scale[row, block] * sum_c w[r, c] * q[row, 32 * block + c]`, the sum of codes exact in
+    int32, then one fixed sequence of f32 operations, so that every target and row count gives the same bits.
+    `sums[row, i]` is the sum of `q[row, 16 i .. 16 i + 15]`; it corrects for zero points and minima.
+    ```mlir
+    %r = tile.dot %b, %q, %scale, %sums[%row, %block] acc %a : !tile.block<q4_0>, memref<?x1536xi8>, memref<?x48xf32>, memref<?x96xi32>
+    ```
+  }];
+  let arguments = (ins Tile_Block:$block, Arg<MemRefRankOf<[I8], [2]>, "", [MemRead]>:$q,
+                       Arg<MemRefRankOf<[F32], [2]>, "", [MemRead]>:$scale,
+                       Arg<MemRefRankOf<[I32], [2]>, "", [MemRead]>:$sums, Index:$row, Index:$column_block, Tile_F32Strip:$acc);
+  let results = (outs Tile_F32Strip:$result);
+  let assemblyFormat = "$block `,` $q `,` $scale `,` $sums `[` $row `,` $column_block `]` `acc` $acc attr-dict `:` type($block) `,` type($q) `,` type($scale) `,` type($sums)";
+}
+
+def Tile_DotF32Op : Tile_Op<"dot_f32"> {
+  let summary = "Adds the products of a weight block and 32 f32 activations to a strip, column by column.";
+  let description = [{
+    `result[r] = fma(w[r, 31], x[row, 32 * block + 31], ... fma(w[r, 0], x[row, 32 * block], acc[r]))`.
+    ```mlir
+    %r = tile.dot_f32 %b, %x[%row, %block] acc %a : !tile.block<q6_k>, memref<?x1536xf32>
+    ```
+  }];
+  let arguments = (ins Tile_Block:$block, Arg<MemRefRankOf<[F32], [2]>, "", [MemRead]>:$x, Index:$row, Index:$column_block,
+                       Tile_F32Strip:$acc);
+  let results = (outs Tile_F32Strip:$result);
+  let assemblyFormat = "$block `,` $x `[` $row `,` $column_block `]` `acc` $acc attr-dict `:` type($block) `,` type($x)";
+}
+
+def Tile_DequantOp : Tile_Op<"dequant"> {
+  let summary = "Writes the f32 values of a weight block to scratch, one strip per column.";
+  let description = [{
+    For gathers of single rows (embeddings): the reader then picks its lane.
+    ```mlir
+    tile.dequant %b, %scratch : !tile.block<q6_k>, memref<32x16xf32>
+    ```
+  }];
+  let arguments = (ins Tile_Block:$block, Arg<MemRefRankOf<[F32], [2]>, "", [MemWrite]>:$to);
+  let assemblyFormat = "$block `,` $to attr-dict `:` type($block) `,` type($to)";
+}
+
+def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
+  let summary = "Reduces a strip to a scalar in a fixed tree order: halves, quarters, eighths, pairs.";
+  let description = [{
+    The order is part of the meaning: all targets give the same bits. `max` ignores no NaN.
+    ```mlir
+    %s = tile.reduce sum %v : vector<16xf32> -> f32
+    ```
+  }];
+  let arguments = (ins Tile_ReductionAttr:$kind, Tile_Strip:$value);
+  let results = (outs AnyTypeOf<[F32, I32]>:$result);
+  let assemblyFormat = "$kind $value attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Makes what the lanes of a strip wrote visible to each other; nothing on a CPU.";
+  let assemblyFormat = "attr-dict";
+}
+
+#endif

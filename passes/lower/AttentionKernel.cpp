@@ -1,0 +1,173 @@
+// Attention of one row and one K/V head's queries. See #exec.attention.
+//
+// Keys are taken page by page at absolute positions with an online softmax, so a row's result depends on its own
+// position only: not on the chunk it came in, the rows beside it or the pages' places. Positions outside
+// [position - window, position] are never read as values, and their scores are replaced, not multiplied by
+// zero: free and partly filled pages may hold NaN.
+#include "passes/lower/TileBuilder.h"
+
+using namespace mlir;
+using namespace g4::exec;
+
+namespace g4 {
+namespace {
+
+// Queries that share one pass over a strip of keys or values: their sums stay in registers (two vectors each on AVX2).
+constexpr int64_t kHeadTile = 4;
+// Stands for minus infinity: exp gives 0 for it against any real score, and differences of it stay finite.
+constexpr float kMasked = -1.0e30f;
+
+class AttentionKernel {
+public:
+  AttentionKernel(TileBuilder &t, AttentionAttr spec)
+      : t(t), spec(spec), group(spec.getHeads() / spec.getKvHeads()), dim(spec.getDim()) {}
+  void build();
+
+private:
+  void item(Value row, Value head);
+  void page(Value key0, Value value0, Value lower, Value upper);
+  void scores(Value key0, Value strip, Value lower, Value upper);
+  void softmax(Value firstStrip, Value lastStrip);
+  void values(Value value0, Value lower, Value upper);
+  /// Runs body(first head, number of heads) over the group in chunks of kHeadTile.
+  void forHeads(function_ref<void(int64_t, int64_t)> body) {
+    for (int64_t g = 0; g < group; g += kHeadTile)
+      body(g, std::min(kHeadTile, group - g));
+  }
+
+  TileBuilder &t;
+  AttentionAttr spec;
+  int64_t group, dim;
+  Value score, sum, largest, total, lanes; // scratch [group][page], [group][dim], [1][group], [1][group]; 0..15
+  Value row, column0;
+};
+
+void AttentionKernel::scores(Value key0, Value strip, Value lower, Value upper) {
+  Value base = t.add(key0, t.mul(strip, t.index(dim * module::kLanes)));
+  Value keyLane = t.add(t.lane(arith::IndexCastOp::create(t.b, t.loc, t.b.getI32Type(), t.mul(strip, t.index(16)))), lanes);
+  auto bound = [&](Value v) { return t.lane(arith::IndexCastOp::create(t.b, t.loc, t.b.getI32Type(), v)); };
+  Value inside = arith::AndIOp::create(t.b, t.loc, t.compare(arith::CmpIPredicate::sge, keyLane, bound(lower)),
+                                       t.compare(arith::CmpIPredicate::slt, keyLane, bound(upper)));
+  forHeads([&](int64_t g, int64_t n) {
+    TileBuilder::Values zeros(n, t.splat(0));
+    auto sums = t.loop(t.index(0), t.index(dim), 1, zeros, [&](Value d, ValueRange acc) {
+      Value keys = t.loadStrip(t.arg("kv"), {t.add(base, t.mul(d, t.index(module::kLanes)))});
+      TileBuilder::Values next;
+      for (int64_t i = 0; i < n; ++i) {
+        Value q = t.load(t.arg("q"), {row, t.add(column0, t.add(t.index((g + i) * dim), d))});
+        next.push_back(t.fma(t.lane(q), keys, acc[i]));
+      }
+      return next;
+    });
+    for (int64_t i = 0; i < n; ++i) {
+      Value s = sums[i];
+      if (float scale = spec.getScale().getValueAsDouble(); scale != 1.0f)
+        s = t.mulf(s, t.splat(scale));
+      t.storeStrip(t.select(inside, s, t.splat(kMasked)), score, {t.index(g + i), t.mul(strip, t.index(16))});
+    }
+  });
+}
+
+void AttentionKernel::softmax(Value firstStrip, Value lastStrip) {
+  Value zero = t.index(0);
+  t.forEach(zero, t.index(group), 1, [&](Value g) {
+    auto scoreAt = [&](Value s) { return t.loadStrip(score, {g, t.mul(s, t.index(16))}); };
+    Value top = t.loop(firstStrip, lastStrip, 1, {t.splat(kMasked)}, [&](Value s, ValueRange acc) -> TileBuilder::Values {
+      return {t.maxf(acc[0], scoreAt(s))};
+    })[0];
+    Value before = t.load(largest, {zero, g});
+    Value now = t.maxf(before, t.reduceMax(top));
+    Value shrink = t.exp(t.subf(before, now)), nowLane = t.lane(now);
+    Value added = t.loop(firstStrip, lastStrip, 1, {t.splat(0)}, [&](Value s, ValueRange acc) -> TileBuilder::Values {
+      Value p = t.exp(t.subf(scoreAt(s), nowLane));
+      t.storeStrip(p, score, {g, t.mul(s, t.index(16))});
+      return {t.addf(acc[0], p)};
+    })[0];
+    t.store(now, largest, {zero, g});
+    t.store(t.fma(t.load(total, {zero, g}), shrink, t.reduceSum(added)), total, {zero, g});
+    Value shrinkLane = t.lane(shrink);
+    t.forEach(zero, t.index(dim), 16, [&](Value d) {
+      t.storeStrip(t.mulf(t.loadStrip(sum, {g, d}), shrinkLane), sum, {g, d});
+    });
+  });
+}
+
+void AttentionKernel::values(Value value0, Value lower, Value upper) {
+  t.forEach(t.index(0), t.index(dim), 16, [&](Value d) {
+    forHeads([&](int64_t g, int64_t n) {
+      TileBuilder::Values init;
+      for (int64_t i = 0; i < n; ++i)
+        init.push_back(t.loadStrip(sum, {t.index(g + i), d}));
+      auto sums = t.loop(lower, upper, 1, init, [&](Value key, ValueRange acc) {
+        Value v = t.loadStrip(t.arg("kv"), {t.add(value0, t.add(t.mul(key, t.index(dim)), d))});
+        TileBuilder::Values next;
+        for (int64_t i = 0; i < n; ++i)
+          next.push_back(t.fma(t.lane(t.load(score, {t.index(g + i), key})), v, acc[i]));
+        return next;
+      });
+      for (int64_t i = 0; i < n; ++i)
+        t.storeStrip(sums[i], sum, {t.index(g + i), d});
+    });
+  });
+}
+
+void AttentionKernel::page(Value key0, Value value0, Value lower, Value upper) {
+  Value firstStrip = t.div(lower, t.index(16)), lastStrip = t.ceilDiv(upper, 16);
+  t.forEach(firstStrip, lastStrip, 1, [&](Value strip) { scores(key0, strip, lower, upper); });
+  tile::BarrierOp::create(t.b, t.loc);
+  softmax(firstStrip, lastStrip);
+  tile::BarrierOp::create(t.b, t.loc);
+  values(value0, lower, upper);
+  tile::BarrierOp::create(t.b, t.loc);
+}
+
+void AttentionKernel::item(Value rowOfSet, Value head) {
+  row = rowOfSet;
+  Value zero = t.index(0), tokens = t.index(module::kPageTokens);
+  Value stepRow = t.loadIndex(t.arg("map"), {row});
+  Value position = t.loadIndex(t.arg("positions"), {stepRow}), sequence = t.loadIndex(t.arg("sequences"), {stepRow});
+  Value upper = t.add(position, t.index(1)), lower = zero;
+  if (spec.getWindow() > 0) {
+    Value window = t.index(spec.getWindow());
+    lower = t.sub(t.max(upper, window), window);
+  }
+  column0 = t.mul(head, t.index(group * dim));
+  t.forEach(zero, t.index(group), 1, [&](Value g) {
+    t.store(t.f32(kMasked), largest, {zero, g});
+    t.store(t.f32(0), total, {zero, g});
+    t.forEach(zero, t.index(dim), 16, [&](Value d) { t.storeStrip(t.splat(0), sum, {g, d}); });
+  });
+  Value blocks = t.mul(sequence, t.loadIndex(t.arg("blocks_stride"), {zero}));
+  int64_t pageElements = 2 * spec.getKvHeads() * module::kPageTokens * dim, headElements = module::kPageTokens * dim;
+  t.forEach(t.div(lower, tokens), t.ceilDiv(upper, module::kPageTokens), 1, [&](Value p) {
+    Value start = t.mul(p, tokens);
+    Value base = t.mul(t.loadIndex(t.arg("blocks"), {t.add(blocks, p)}), t.index(pageElements));
+    Value key0 = t.add(base, t.mul(head, t.index(headElements)));
+    Value value0 = t.add(key0, t.index(spec.getKvHeads() * headElements));
+    page(key0, value0, t.sub(t.max(lower, start), start), t.sub(t.min(upper, t.add(start, tokens)), start));
+  });
+  t.forEach(zero, t.index(group), 1, [&](Value g) {
+    Value inverse = t.lane(t.divf(t.f32(1.0f), t.load(total, {zero, g})));
+    t.writeActivation(t.activation("out"), row, t.add(column0, t.mul(g, t.index(dim))), dim,
+                      [&](Value k) { return t.mulf(t.loadStrip(sum, {g, k}), inverse); });
+  });
+}
+
+void AttentionKernel::build() {
+  score = t.scratch({group, module::kPageTokens});
+  sum = t.scratch({group, dim});
+  largest = t.scratch({1, group});
+  total = t.scratch({1, group});
+  SmallVector<int32_t> iota;
+  for (int32_t i = 0; i < int32_t(module::kLanes); ++i)
+    iota.push_back(i);
+  lanes = arith::ConstantOp::create(t.b, t.loc, DenseElementsAttr::get(t.stripType(t.b.getI32Type()), ArrayRef(iota)));
+  Value kvHeads = t.index(spec.getKvHeads());
+  t.forEach(t.begin, t.end, 1, [&](Value i) { item(t.div(i, kvHeads), t.rem(i, kvHeads)); });
+}
+
+} // namespace
+
+void buildAttention(TileBuilder &t, AttentionAttr spec) { AttentionKernel(t, spec).build(); }
+
+} // namespace g4

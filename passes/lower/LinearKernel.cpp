@@ -1,0 +1,253 @@
+// Linear kernels: prologue, packed contraction, epilogue. See #exec.linear.
+#include "passes/lower/TileBuilder.h"
+
+using namespace mlir;
+using namespace g4::exec;
+
+namespace g4 {
+namespace {
+
+class LinearKernel {
+public:
+  LinearKernel(TileBuilder &t, LinearAttr spec) : t(t), spec(spec) {}
+  void build();
+
+private:
+  using Rows = SmallVector<Value>;
+  /// Rows of the input for tile rows m .. m + n of a block: scratch rows with a prologue, else buffer rows.
+  Rows inputRows(Value first, Value m, int64_t n) {
+    Rows rows;
+    for (int64_t i = 0; i < n; ++i) {
+      Value row = t.add(m, t.index(i));
+      rows.push_back(spec.getRow() ? row : t.add(first, row));
+    }
+    return rows;
+  }
+  /// Calls sink(row within block, output column within tile, sums of each part in `parts`) for a tile of outputs.
+  void contractTile(Value first, Value n, ArrayRef<unsigned> parts, Value firstGroup, int64_t columns,
+                    function_ref<void(Value, Value, ArrayRef<Value>)> sink);
+  void store(Value first, Value n, Value item);
+  void geglu(Value first, Value n, Value item);
+  void heads(Value first, Value n, Value item);
+  void oneHead(Value first, Value n, unsigned part, Value head, StringRef kind);
+  void perLayer(Value first, Value n, Value item);
+  void writeKeys(Value row, Value head, Value m, Value rotated);
+  void writeValues(Value row, Value head, Value m);
+  /// (row of the page's first position in blocks, slot): element offset of this row's page and its slot in it.
+  std::pair<Value, Value> pageOf(Value row);
+
+  TileBuilder &t;
+  LinearAttr spec;
+  Activation input;
+  Value tileScratch, rotated;
+};
+
+void LinearKernel::contractTile(Value first, Value n, ArrayRef<unsigned> parts, Value firstGroup, int64_t columns,
+                                function_ref<void(Value, Value, ArrayRef<Value>)> sink) {
+  t.forEach(t.index(0), t.index(columns / 16), 1, [&](Value g) {
+    Value group = t.add(firstGroup, g), column = t.mul(g, t.index(16));
+    t.forRowTiles(n, [&](Value m, int64_t tile) {
+      Rows rows = inputRows(first, m, tile);
+      SmallVector<TileBuilder::Values> sums;
+      for (unsigned p : parts)
+        sums.push_back(t.contract(spec.getParts()[p], t.arg("w" + std::to_string(p)), group, input, rows, spec.getInt8()));
+      for (int64_t i = 0; i < tile; ++i) {
+        SmallVector<Value> ofRow;
+        for (auto &s : sums)
+          ofRow.push_back(s[i]);
+        sink(t.add(m, t.index(i)), column, ofRow);
+      }
+    });
+  });
+}
+
+void LinearKernel::store(Value first, Value n, Value item) {
+  Value out = t.arg("out");
+  Value column0 = t.mul(item, t.index(spec.getTile()));
+  contractTile(first, n, {0}, t.mul(item, t.index(spec.getTile() / 16)), spec.getTile(),
+               [&](Value m, Value column, ArrayRef<Value> sums) {
+                 Value v = sums[0];
+                 if (FloatAttr cap = spec.getSoftcap()) {
+                   float c = cap.getValueAsDouble();
+                   v = t.mulf(t.tanh(t.divf(v, t.splat(c))), t.splat(c));
+                 }
+                 t.storeStrip(v, out, {t.add(first, m), t.add(column0, column)});
+               });
+}
+
+void LinearKernel::geglu(Value first, Value n, Value item) {
+  contractTile(first, n, {0, 1}, t.mul(item, t.index(spec.getTile() / 16)), spec.getTile(),
+               [&](Value m, Value column, ArrayRef<Value> sums) {
+                 t.storeStrip(t.mulf(t.gelu(sums[0]), sums[1]), tileScratch, {m, column});
+               });
+  Value column0 = t.mul(item, t.index(spec.getTile()));
+  t.forEach(t.index(0), n, 1, [&](Value m) {
+    t.writeActivation(t.activation("out"), t.add(first, m), column0, spec.getTile(),
+                      [&](Value k) { return t.loadStrip(tileScratch, {m, k}); });
+  });
+}
+
+std::pair<Value, Value> LinearKernel::pageOf(Value row) {
+  HeadsAttr h = spec.getHeads();
+  Value pageTokens = t.index(module::kPageTokens);
+  Value position = t.loadIndex(t.arg("positions"), {row}), sequence = t.loadIndex(t.arg("sequences"), {row});
+  Value stride = t.loadIndex(t.arg("blocks_stride"), {t.index(0)});
+  Value page = t.loadIndex(t.arg("blocks"), {t.add(t.mul(sequence, stride), t.div(position, pageTokens))});
+  int64_t pageElements = 2 * h.getKvHeads() * module::kPageTokens * h.getDim();
+  return {t.mul(page, t.index(pageElements)), t.rem(position, pageTokens)};
+}
+
+void LinearKernel::writeKeys(Value row, Value head, Value m, Value keys) {
+  int64_t dim = spec.getHeads().getDim(), lanes = module::kLanes;
+  auto [page, slot] = pageOf(row);
+  // K [heads][page_tokens / 16][dim][16]
+  Value strip = t.add(t.mul(head, t.index(module::kPageTokens / lanes)), t.div(slot, t.index(lanes)));
+  Value base = t.add(t.add(page, t.mul(strip, t.index(dim * lanes))), t.rem(slot, t.index(lanes)));
+  t.forEach(t.index(0), t.index(dim), 1, [&](Value d) {
+    Value v = t.narrow(t.load(keys, {m, d}), spec.getHeads().getKvElement());
+    t.store(v, t.arg("kv"), {t.add(base, t.mul(d, t.index(lanes)))});
+  });
+}
+
+void LinearKernel::writeValues(Value row, Value head, Value m) {
+  HeadsAttr h = spec.getHeads();
+  int64_t dim = h.getDim();
+  Value f = t.lane(t.rmsFactor(dim, h.getEps().getValueAsDouble(), [&](Value k) { return t.loadStrip(tileScratch, {m, k}); }));
+  auto [page, slot] = pageOf(row);
+  // V [heads][page_tokens][dim], after the page's keys
+  Value vector = t.add(t.mul(t.add(head, t.index(h.getKvHeads())), t.index(module::kPageTokens)), slot);
+  Value base = t.add(page, t.mul(vector, t.index(dim)));
+  t.forEach(t.index(0), t.index(dim), 16, [&](Value k) {
+    t.storeStrip(t.mulf(t.loadStrip(tileScratch, {m, k}), f), t.arg("kv"), {t.add(base, k)});
+  });
+}
+
+void LinearKernel::oneHead(Value first, Value n, unsigned part, Value head, StringRef kind) {
+  HeadsAttr h = spec.getHeads();
+  int64_t dim = h.getDim(), half = dim / 2;
+  contractTile(first, n, {part}, t.mul(head, t.index(dim / 16)), dim, [&](Value m, Value column, ArrayRef<Value> sums) {
+    t.storeStrip(sums[0], tileScratch, {m, column});
+  });
+  t.forEach(t.index(0), n, 1, [&](Value m) {
+    Value inSet = t.add(first, m), row = t.loadIndex(t.arg("map"), {inSet});
+    if (kind != "value") {
+      Value gain = t.arg(kind == "query" ? "q_norm" : "k_norm"), rope = t.arg("rope");
+      Value f = t.lane(
+          t.rmsFactor(dim, h.getEps().getValueAsDouble(), [&](Value k) { return t.loadStrip(tileScratch, {m, k}); }));
+      Value to = kind == "query" ? t.arg("q") : rotated, toRow = kind == "query" ? inSet : m;
+      Value to0 = kind == "query" ? t.mul(head, t.index(dim)) : t.index(0);
+      t.forEach(t.index(0), t.index(half), 16, [&](Value j) {
+        Value j1 = t.add(j, t.index(half));
+        auto normed = [&](Value k) {
+          return t.mulf(t.mulf(t.loadStrip(tileScratch, {m, k}), f), t.loadStrip(gain, {k}));
+        };
+        Value x0 = normed(j), x1 = normed(j1);
+        Value cos = t.loadStrip(rope, {row, j}), sin = t.loadStrip(rope, {row, j1});
+        t.storeStrip(t.subf(t.mulf(x0, cos), t.mulf(x1, sin)), to, {toRow, t.add(to0, j)});
+        t.storeStrip(t.addf(t.mulf(x1, cos), t.mulf(x0, sin)), to, {toRow, t.add(to0, j1)});
+      });
+    }
+    if (kind == "key")
+      writeKeys(row, head, m, rotated);
+    if (kind == "value" || (kind == "key" && !h.getValue()))
+      writeValues(row, head, m);
+  });
+}
+
+void LinearKernel::heads(Value first, Value n, Value item) {
+  HeadsAttr h = spec.getHeads();
+  // Items are heads: queries, then keys, then values, as far as present.
+  int64_t at = 0;
+  unsigned part = 0;
+  auto range = [&](bool present, int64_t count, StringRef kind) {
+    if (!present)
+      return;
+    Value lower = t.compare(arith::CmpIPredicate::uge, item, t.index(at));
+    Value upper = t.compare(arith::CmpIPredicate::ult, item, t.index(at + count));
+    Value inside = arith::AndIOp::create(t.b, t.loc, lower, upper);
+    t.ifThen(inside, [&] { oneHead(first, n, part, t.sub(item, t.index(at)), kind); });
+    at += count;
+    ++part;
+  };
+  range(h.getQuery(), h.getHeads(), "query");
+  range(h.getKey(), h.getKvHeads(), "key");
+  range(h.getValue(), h.getKvHeads(), "value");
+}
+
+void LinearKernel::perLayer(Value first, Value n, Value item) {
+  PerLayerAttr p = spec.getPerLayer();
+  int64_t width = p.getWidth();
+  contractTile(first, n, {0}, t.mul(item, t.index(width / 16)), width, [&](Value m, Value column, ArrayRef<Value> sums) {
+    t.storeStrip(t.mulf(sums[0], t.splat(p.getProjectionScale().getValueAsDouble())), tileScratch, {m, column});
+  });
+  MatrixAttr table = p.getTable();
+  Value rowBytes = t.index(tableRowBytes(table.getElement(), table.getColumns()));
+  t.forEach(t.index(0), n, 1, [&](Value m) {
+    Value inSet = t.add(first, m);
+    Value token = t.loadIndex(t.arg("tokens"), {t.loadIndex(t.arg("map"), {inSet})});
+    Value rowStart = t.mul(token, rowBytes);
+    Value column0 = t.mul(t.add(item, t.index(p.getFirstLayer())), t.index(width));
+    t.forEach(t.index(0), t.index(width), 1, [&](Value k) {
+      Value v = t.loadTable(table.getElement(), t.arg("table"), rowStart, t.add(column0, k));
+      t.store(t.mulf(v, t.f32(p.getTableScale().getValueAsDouble())), rotated, {t.index(0), k});
+    });
+    tile::BarrierOp::create(t.b, t.loc);
+    Value f = t.lane(t.rmsFactor(width, p.getEps().getValueAsDouble(), [&](Value k) { return t.loadStrip(tileScratch, {m, k}); }));
+    t.forEach(t.index(0), t.index(width), 16, [&](Value k) {
+      Value v = t.mulf(t.mulf(t.loadStrip(tileScratch, {m, k}), f), t.loadStrip(t.arg("norm"), {k}));
+      v = t.mulf(t.addf(v, t.loadStrip(rotated, {t.index(0), k})), t.splat(p.getCombineScale().getValueAsDouble()));
+      t.storeStrip(v, t.arg("out"), {inSet, t.add(t.mul(item, t.index(width)), k)});
+    });
+  });
+}
+
+void LinearKernel::build() {
+  int64_t rows = spec.getRowsPerItem();
+  std::optional<RowChain> chain;
+  if (RowAttr row = spec.getRow()) {
+    chain.emplace(t, row);
+    FormsAttr forms = row.getNorm(0).getForms();
+    input = t.scratchActivation(rows, spec.getColumns(), {forms.getF32(), forms.getQ8()});
+  } else {
+    input = t.activation("x");
+  }
+  int64_t outputs = spec.getParts()[0].getRows(), perBlock = (outputs + spec.getTile() - 1) / spec.getTile();
+  if (spec.getEpilogue() != Epilogue::store && spec.getEpilogue() != Epilogue::softcap)
+    tileScratch = t.scratch({rows, spec.getTile()});
+  if (HeadsAttr h = spec.getHeads()) {
+    perBlock = (h.getQuery() ? h.getHeads() : 0) + (h.getKey() ? h.getKvHeads() : 0) + (h.getValue() ? h.getKvHeads() : 0);
+    rotated = t.scratch({rows, h.getDim()});
+  }
+  if (PerLayerAttr p = spec.getPerLayer())
+    rotated = t.scratch({1, p.getWidth()});
+  Value count = t.toIndex(t.load(t.arg("count"), {t.index(0)}));
+  t.forItemBlocks(count, rows, perBlock, [&](Value first, Value n, Value lo, Value hi) {
+    if (chain) {
+      // Each thread computes the prologue for itself, once for all its items of a block; item 0's thread stores it.
+      Value hasFirst = t.compare(arith::CmpIPredicate::eq, lo, t.index(0));
+      t.forEach(t.index(0), n, kRowChainRows, [&](Value m) {
+        chain->emit(t.add(first, m), t.min(t.index(kRowChainRows), t.sub(n, m)), {input}, m, hasFirst);
+      });
+      tile::BarrierOp::create(t.b, t.loc);
+    }
+    t.forEach(lo, hi, 1, [&](Value item) {
+      switch (spec.getEpilogue()) {
+      case Epilogue::store:
+      case Epilogue::softcap:
+        return store(first, n, item);
+      case Epilogue::geglu:
+        return geglu(first, n, item);
+      case Epilogue::heads:
+        return heads(first, n, item);
+      case Epilogue::per_layer:
+        return perLayer(first, n, item);
+      }
+    });
+  });
+}
+
+} // namespace
+
+void buildLinear(TileBuilder &t, LinearAttr spec) { LinearKernel(t, spec).build(); }
+
+} // namespace g4

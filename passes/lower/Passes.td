@@ -1,0 +1,42 @@
+#ifndef G4_PASSES_LOWER
+#define G4_PASSES_LOWER
+
+include "mlir/Pass/PassBase.td"
+
+def LowerGemmaToExecPass : Pass<"lower-gemma-to-exec", "::mlir::ModuleOp"> {
+  let summary = "Fuses prologues and epilogues and outlines dispatches.";
+  let description = [{
+    Turns a `gemma.model` into an `exec.program` and the kernels it runs. Contractions and attention become
+    dispatches; what stands between two of them (norms, residual adds, the per-layer-input chain, the layer's
+    scale, quantisation of activations) becomes their prologue, their epilogue or a row chain of its own.
+
+    ```mlir
+    %n = gemma.rms_norm %h gain @blk.0.ffn_norm.weight ...
+    %g, %u = gemma.linear %n [#gguf.part<@blk.0.ffn_gate.weight, ...>, #gguf.part<@blk.0.ffn_up.weight, ...>]
+    %a = gemma.geglu %g, %u
+    ```
+    becomes
+    ```mlir
+    exec.dispatch @linear_0 reads(%count, %h, %y, ...) writes(%h1, %act.q, ...) over rows {...}
+    ```
+  }];
+  let dependentDialects = ["::g4::exec::ExecDialect"];
+  let options = [
+    Option<"maxRows", "max-rows", "int64_t", "512", "Capacity of a step in rows">,
+    Option<"maxLogitRows", "max-logit-rows", "int64_t", "64", "Capacity of a step in logit rows">];
+}
+
+def LowerExecToTilePass : Pass<"lower-exec-to-tile", "::mlir::ModuleOp"> {
+  let summary = "Writes the body of every kernel from its specification.";
+  let description = [{
+    ```mlir
+    exec.kernel @attention_0 : #exec.attention<heads = 8, ...> {}
+    ```
+    becomes the same operation with a body of scf, arith, memref, vector and tile operations, the same for all
+    targets.
+  }];
+  let dependentDialects = ["::g4::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+#endif

@@ -1,0 +1,337 @@
+#include "passes/lower/TileBuilder.h"
+#include "compiler/import/gguf/Gguf.h"
+#include "runtime/module/PackedLayout.h"
+
+using namespace mlir;
+using namespace g4::exec;
+
+namespace g4 {
+
+// Rows that share one decoding of a weight block. Four keep their sums, two vectors each on AVX2, in registers.
+static constexpr int64_t kRowTile = 4;
+
+TileBuilder::TileBuilder(KernelOp kernel) : b(kernel.getContext()), loc(kernel.getLoc()) {
+  entry = b.createBlock(&kernel.getBody());
+  for (const Argument &a : signatureOf(kernel.getSpec()))
+    arguments[a.name] = entry->addArgument(a.type(), loc);
+  begin = entry->addArgument(b.getIndexType(), loc);
+  end = entry->addArgument(b.getIndexType(), loc);
+  EndOp::create(b, loc);
+  b.setInsertionPoint(entry->getTerminator());
+}
+
+Activation TileBuilder::activation(StringRef name) const {
+  return {arg(name), arg((name + ".q").str()), arg((name + ".scale").str()), arg((name + ".sums").str())};
+}
+
+Value TileBuilder::index(int64_t v) { return arith::ConstantIndexOp::create(b, loc, v); }
+Value TileBuilder::i32(int32_t v) { return arith::ConstantIntOp::create(b, loc, v, 32); }
+Value TileBuilder::f32(float v) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(v)); }
+Value TileBuilder::splat(float v) {
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(stripType(b.getF32Type()), v));
+}
+Value TileBuilder::like(V shaped, float v) { return isa<VectorType>(shaped.getType()) ? splat(v) : f32(v); }
+Value TileBuilder::add(V x, V y) { return arith::AddIOp::create(b, loc, x, y); }
+Value TileBuilder::sub(V x, V y) { return arith::SubIOp::create(b, loc, x, y); }
+Value TileBuilder::mul(V x, V y) { return arith::MulIOp::create(b, loc, x, y); }
+// Unsigned: no index here is negative, and the divisors are constants that become shifts.
+Value TileBuilder::div(V x, V y) { return arith::DivUIOp::create(b, loc, x, y); }
+Value TileBuilder::rem(V x, V y) { return arith::RemUIOp::create(b, loc, x, y); }
+Value TileBuilder::ceilDiv(V x, int64_t y) { return div(add(x, index(y - 1)), index(y)); }
+Value TileBuilder::min(V x, V y) { return arith::MinUIOp::create(b, loc, x, y); }
+Value TileBuilder::max(V x, V y) { return arith::MaxUIOp::create(b, loc, x, y); }
+Value TileBuilder::addf(V x, V y) { return arith::AddFOp::create(b, loc, x, y); }
+Value TileBuilder::subf(V x, V y) { return arith::SubFOp::create(b, loc, x, y); }
+Value TileBuilder::mulf(V x, V y) { return arith::MulFOp::create(b, loc, x, y); }
+Value TileBuilder::divf(V x, V y) { return arith::DivFOp::create(b, loc, x, y); }
+Value TileBuilder::fma(V x, V y, V z) { return math::FmaOp::create(b, loc, x, y, z); }
+// maxnum: one instruction, and no operand here is NaN unless the result is lost anyway.
+Value TileBuilder::maxf(V x, V y) { return arith::MaxNumFOp::create(b, loc, x, y); }
+
+Value TileBuilder::scratch(ArrayRef<int64_t> shape, Type element) {
+  // At the entry, outside every loop: an alloca in a loop would grow the stack with each turn.
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(entry);
+  return memref::AllocaOp::create(b, loc, MemRefType::get(shape, element), b.getI64IntegerAttr(64));
+}
+
+Activation TileBuilder::scratchActivation(int64_t rows, int64_t columns, InputForms forms) {
+  Activation a;
+  if (forms.f32)
+    a.f32 = scratch({rows, columns});
+  if (forms.q8) {
+    a.q = scratch({rows, columns}, b.getI8Type());
+    a.scale = scratch({rows, columns / 32});
+    a.sums = scratch({rows, columns / 16}, b.getI32Type());
+  }
+  return a;
+}
+
+Value TileBuilder::loadStrip(V memref, ValueRange at) {
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
+  Value v = vector::LoadOp::create(b, loc, stripType(element), memref, at);
+  if (element != b.getF32Type())
+    v = arith::ExtFOp::create(b, loc, stripType(b.getF32Type()), v);
+  return v;
+}
+
+void TileBuilder::storeStrip(V value, V memref, ValueRange at) {
+  Type element = cast<MemRefType>(memref.getType()).getElementType();
+  if (element != b.getF32Type())
+    value = narrow(value, element);
+  vector::StoreOp::create(b, loc, value, memref, at);
+}
+
+Value TileBuilder::narrow(V value, Type element) {
+  if (element == b.getF32Type())
+    return value;
+  auto shaped = dyn_cast<VectorType>(value.getType());
+  auto as = [&](Type t) -> Type { return shaped ? Type(stripType(t)) : t; };
+  if (element == b.getF16Type())
+    return arith::TruncFOp::create(b, loc, as(element), value);
+  // bf16, round to nearest even, in integers: without AVX512-BF16 the compiler would call a library function.
+  auto constant = [&](int32_t v) -> Value {
+    if (shaped)
+      return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(stripType(b.getI32Type()), v));
+    return i32(v);
+  };
+  Value bits = arith::BitcastOp::create(b, loc, as(b.getI32Type()), value);
+  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, constant(16)), constant(1));
+  Value rounded = arith::ShRUIOp::create(b, loc, add(add(bits, constant(0x7fff)), odd), constant(16));
+  Value half = arith::TruncIOp::create(b, loc, as(b.getI16Type()), rounded);
+  return arith::BitcastOp::create(b, loc, as(element), half);
+}
+
+void TileBuilder::forEach(V lower, V upper, int64_t step, function_ref<void(V)> body) {
+  auto loop = scf::ForOp::create(b, loc, lower, upper, index(step));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  body(loop.getInductionVar());
+}
+
+TileBuilder::Values TileBuilder::loop(V lower, V upper, int64_t step, ValueRange init,
+                                      function_ref<Values(V, ValueRange)> body) {
+  auto loop = scf::ForOp::create(b, loc, lower, upper, index(step), init);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(loop.getBody());
+  Values next = body(loop.getInductionVar(), loop.getRegionIterArgs());
+  scf::YieldOp::create(b, loc, next);
+  return Values(loop.getResults());
+}
+
+void TileBuilder::ifThen(V condition, function_ref<void()> then, function_ref<void()> otherwise) {
+  auto op = scf::IfOp::create(b, loc, condition, bool(otherwise));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(op.thenBlock()->getTerminator());
+  then();
+  if (!otherwise)
+    return;
+  b.setInsertionPoint(op.elseBlock()->getTerminator());
+  otherwise();
+}
+
+void TileBuilder::forRowTiles(V n, function_ref<void(V, int64_t)> body) {
+  Value whole = mul(div(n, index(kRowTile)), index(kRowTile));
+  forEach(index(0), whole, kRowTile, [&](V m) { body(m, kRowTile); });
+  forEach(whole, n, 1, [&](V m) { body(m, 1); });
+}
+
+void TileBuilder::forItemBlocks(V count, int64_t rowsPerItem, int64_t perBlock,
+                                function_ref<void(V, V, V, V)> body) {
+  Value per = index(perBlock);
+  forEach(div(begin, per), ceilDiv(end, perBlock), 1, [&](V block) {
+    Value firstItem = mul(block, per);
+    Value lo = sub(max(begin, firstItem), firstItem);
+    Value hi = sub(min(end, add(firstItem, per)), firstItem);
+    Value row = mul(block, index(rowsPerItem));
+    body(row, min(index(rowsPerItem), sub(count, row)), lo, hi);
+  });
+}
+
+Value TileBuilder::exp(V x) {
+  // 2^n * e^r with n = round(x / ln 2), |r| <= ln 2 / 2; degree 6 (Cephes' coefficients): about 1 ulp.
+  // Below -87.3 the result would be subnormal: it is the smallest normal number, which no sum here can tell from 0.
+  x = arith::MinNumFOp::create(b, loc, maxf(x, like(x, -87.3f)), like(x, 88.3f));
+  Value n = math::RoundEvenOp::create(b, loc, mulf(x, like(x, 1.44269504f)));
+  Value r = fma(n, like(x, -0.693359375f), x);
+  r = fma(n, like(x, 2.12194440e-4f), r);
+  Value p = like(x, 1.9875691500e-4f);
+  for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+    p = fma(p, r, like(x, c));
+  p = fma(mulf(p, r), r, addf(r, like(x, 1.0f)));
+  bool strip = isa<VectorType>(x.getType());
+  Type ints = strip ? Type(stripType(b.getI32Type())) : Type(b.getI32Type());
+  auto constant = [&](int32_t v) -> Value {
+    if (strip)
+      return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(cast<VectorType>(ints), v));
+    return i32(v);
+  };
+  Value power = arith::FPToSIOp::create(b, loc, ints, n);
+  power = arith::ShLIOp::create(b, loc, add(power, constant(127)), constant(23));
+  return mulf(p, arith::BitcastOp::create(b, loc, x.getType(), power));
+}
+
+Value TileBuilder::gelu(V x) {
+  // 0.5 x (1 + tanh(u)) = x / (1 + e^-2u): the same function without the cancellation for large negative x.
+  Value u = mulf(fma(mulf(mulf(x, x), x), like(x, 0.044715f), x), like(x, 0.7978845608f));
+  return divf(x, addf(like(x, 1.0f), exp(mulf(u, like(x, -2.0f)))));
+}
+
+Value TileBuilder::tanh(V x) {
+  Value e = exp(mulf(x, like(x, 2.0f)));
+  return subf(like(x, 1.0f), divf(like(x, 2.0f), addf(e, like(x, 1.0f))));
+}
+
+Value TileBuilder::reduceSum(V strip) {
+  Type element = cast<VectorType>(strip.getType()).getElementType();
+  return tile::ReduceOp::create(b, loc, element, tile::ReductionAttr::get(b.getContext(), tile::Reduction::sum), strip);
+}
+Value TileBuilder::reduceMax(V strip) {
+  Type element = cast<VectorType>(strip.getType()).getElementType();
+  return tile::ReduceOp::create(b, loc, element, tile::ReductionAttr::get(b.getContext(), tile::Reduction::max), strip);
+}
+
+Value TileBuilder::rmsFactor(int64_t n, float eps, function_ref<V(V)> strip) {
+  Value sum = loop(index(0), index(n), module::kLanes, {splat(0)}, [&](V k, ValueRange acc) -> Values {
+    Value v = strip(k);
+    return {fma(v, v, acc[0])};
+  })[0];
+  Value mean = divf(reduceSum(sum), f32(float(n)));
+  return divf(f32(1.0f), math::SqrtOp::create(b, loc, addf(mean, f32(eps))));
+}
+
+void TileBuilder::writeActivation(const Activation &to, V row, V at, int64_t n, function_ref<V(V)> strip) {
+  Value sixteen = index(16);
+  forEach(index(0), index(n), 32, [&](V k) {
+    Value x0 = strip(k), x1 = strip(add(k, sixteen));
+    Value column = add(at, k), column1 = add(column, sixteen);
+    if (to.f32) {
+      storeStrip(x0, to.f32, {row, column});
+      storeStrip(x1, to.f32, {row, column1});
+    }
+    if (!to.q)
+      return;
+    Value largest = reduceMax(maxf(math::AbsFOp::create(b, loc, x0), math::AbsFOp::create(b, loc, x1)));
+    Value scale = divf(largest, f32(127.0f));
+    Value positive = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, largest, f32(0));
+    Value inverse = lane(select(positive, divf(f32(127.0f), largest), f32(0)));
+    store(scale, to.scale, {row, div(column, index(32))});
+    Value c = column;
+    for (Value x : {x0, x1}) {
+      Value rounded = math::RoundEvenOp::create(b, loc, mulf(x, inverse));
+      Value q = arith::FPToSIOp::create(b, loc, stripType(b.getI32Type()), rounded);
+      store(reduceSum(q), to.sums, {row, div(c, sixteen)});
+      Value bytes = arith::TruncIOp::create(b, loc, stripType(b.getI8Type()), q);
+      vector::StoreOp::create(b, loc, bytes, to.q, ValueRange{row, c});
+      c = column1;
+    }
+  });
+}
+
+TileBuilder::Values TileBuilder::contract(MatrixAttr matrix, V weights, V group, const Activation &x,
+                                          ArrayRef<V> rows, bool int8) {
+  bool useInt8 = int8 && !isFloatElement(matrix.getElement());
+  Values init(rows.size(), splat(0));
+  auto blockType = tile::BlockType::get(b.getContext(), matrix.getElement());
+  return loop(index(0), index(matrix.getColumns() / 32), 1, init, [&](V k, ValueRange acc) {
+    Value block = tile::LoadQuantOp::create(b, loc, blockType, weights, group, k, matrix.getColumns());
+    Values next;
+    for (auto [row, sum] : llvm::zip(rows, acc))
+      next.push_back(useInt8 ? Value(tile::DotOp::create(b, loc, sum.getType(), block, x.q, x.scale, x.sums, row, k, sum))
+                             : Value(tile::DotF32Op::create(b, loc, sum.getType(), block, x.f32, row, k, sum)));
+    return next;
+  });
+}
+
+int64_t tableRowBytes(gguf::ElementType element, int64_t columns) {
+  const gguf::TypeInfo *info = gguf::typeInfoByName(gguf::stringifyElementType(element));
+  return info ? columns / info->blockElements * info->blockBytes : 0;
+}
+
+Value TileBuilder::loadTable(gguf::ElementType element, V table, V rowStart, V column) {
+  using E = gguf::ElementType;
+  const gguf::TypeInfo *info = gguf::typeInfoByName(gguf::stringifyElementType(element));
+  Value inBlock = rem(column, index(info->blockElements));
+  Value block = add(rowStart, mul(div(column, index(info->blockElements)), index(info->blockBytes)));
+  auto byteAt = [&](V at) { return arith::ExtUIOp::create(b, loc, b.getI32Type(), load(table, {at})).getResult(); };
+  auto wide = [&](V at, int64_t bytes, Type as) -> Value {
+    Value v = vector::LoadOp::create(b, loc, VectorType::get({bytes}, b.getI8Type()), table, ValueRange{at});
+    return vector::ExtractOp::create(b, loc, vector::BitCastOp::create(b, loc, VectorType::get({1}, as), v), 0);
+  };
+  auto half = [&](int64_t offset) -> Value {
+    return arith::ExtFOp::create(b, loc, b.getF32Type(), wide(add(block, index(offset)), 2, b.getF16Type()));
+  };
+  auto bitsOf = [&](V v, V shift, int32_t mask) -> Value {
+    return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, v, shift), i32(mask));
+  };
+  auto toI32 = [&](V v) -> Value { return arith::IndexCastOp::create(b, loc, b.getI32Type(), v); };
+  auto toFloat = [&](V v) -> Value { return arith::SIToFPOp::create(b, loc, b.getF32Type(), v); };
+  auto orI = [&](V x, V y) -> Value { return arith::OrIOp::create(b, loc, x, y); };
+  auto shl = [&](V x, int32_t n) -> Value { return arith::ShLIOp::create(b, loc, x, i32(n)); };
+
+  switch (element) {
+  case E::kF32:
+    return wide(block, 4, b.getF32Type());
+  case E::kF16:
+  case E::kBF16:
+    return arith::ExtFOp::create(b, loc, b.getF32Type(),
+                                 wide(block, 2, element == E::kF16 ? Type(b.getF16Type()) : Type(b.getBF16Type())));
+  case E::kQ8_0: {
+    Value q = arith::ExtSIOp::create(b, loc, b.getI32Type(), load(table, {add(add(block, index(2)), inBlock)}));
+    return mulf(toFloat(q), half(0));
+  }
+  case E::kQ4_0:
+  case E::kQ4_1:
+  case E::kQ5_0:
+  case E::kQ5_1: {
+    // d [m] [5th bits: 32] nibbles: column c < 16 in the low half of byte c, else in the high half of byte c - 16.
+    bool hasMin = element == E::kQ4_1 || element == E::kQ5_1, five = element == E::kQ5_0 || element == E::kQ5_1;
+    int64_t codes = 2 + (hasMin ? 2 : 0) + (five ? 4 : 0);
+    Value shift = toI32(mul(div(inBlock, index(16)), index(4)));
+    Value code = bitsOf(byteAt(add(add(block, index(codes)), rem(inBlock, index(16)))), shift, 15);
+    if (five) {
+      Value high = bitsOf(byteAt(add(add(block, index(codes - 4)), div(inBlock, index(8)))),
+                          toI32(rem(inBlock, index(8))), 1);
+      code = orI(code, shl(high, 4));
+    }
+    if (hasMin)
+      return fma(toFloat(code), half(0), half(2));
+    return mulf(toFloat(sub(code, i32(five ? 16 : 8))), half(0));
+  }
+  case E::kQ4_K:
+  case E::kQ5_K: {
+    // d, dmin, 12 bytes of 6-bit (scale, min) pairs for 8 blocks of 32, [5th bits: 32], nibbles: 4 x 32 bytes.
+    bool five = element == E::kQ5_K;
+    Value j = div(inBlock, index(32)), c = rem(inBlock, index(32));
+    Value low = compare(arith::CmpIPredicate::ult, j, index(4));
+    Value j3 = rem(j, index(4));
+    Value s0 = byteAt(add(block, add(index(4), j3))), m0 = byteAt(add(block, add(index(8), j3)));
+    Value mix = byteAt(add(block, add(index(12), j3)));
+    auto merge = [&](V nibble, V top) { return orI(nibble, shl(bitsOf(top, i32(6), 3), 4)); };
+    Value scale = select(low, bitsOf(s0, i32(0), 63), merge(bitsOf(mix, i32(0), 15), s0));
+    Value min = select(low, bitsOf(m0, i32(0), 63), merge(bitsOf(mix, i32(4), 15), m0));
+    Value at = add(block, add(index(five ? 48 : 16), add(mul(div(j, index(2)), index(32)), c)));
+    Value code = bitsOf(byteAt(at), toI32(mul(rem(j, index(2)), index(4))), 15);
+    if (five)
+      code = orI(code, shl(bitsOf(byteAt(add(block, add(index(16), c))), toI32(j), 1), 4));
+    Value m = mulf(half(2), toFloat(min));
+    return subf(mulf(mulf(half(0), toFloat(scale)), toFloat(code)), m);
+  }
+  case E::kQ6_K: {
+    // ql 128, qh 64, scales 16 x i8, d. Halves of 128 columns; in each, four runs of 32.
+    Value half128 = div(inBlock, index(128)), r = rem(inBlock, index(128));
+    Value run = div(r, index(32)), c = rem(r, index(32));
+    Value ql = byteAt(add(block, add(mul(half128, index(64)), add(mul(rem(run, index(2)), index(32)), c))));
+    Value qh = byteAt(add(block, add(index(128), add(mul(half128, index(32)), c))));
+    Value code = orI(bitsOf(ql, toI32(mul(div(run, index(2)), index(4))), 15),
+                     shl(bitsOf(qh, toI32(mul(run, index(2))), 3), 4));
+    Value scale = arith::ExtSIOp::create(b, loc, b.getI32Type(),
+                                         load(table, {add(block, add(index(192), div(inBlock, index(16))))}));
+    return mulf(mulf(half(208), toFloat(scale)), toFloat(sub(code, i32(32))));
+  }
+  default:
+    return {}; // the importer let only the types above through
+  }
+}
+
+} // namespace g4

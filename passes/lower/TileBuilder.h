@@ -1,0 +1,134 @@
+/// Writes kernel bodies: strips, scalars and loops over them. Used by lower-exec-to-tile only.
+#pragma once
+
+#include "dialects/exec/Signature.h"
+#include "dialects/tile/TileDialect.h"
+#include "runtime/module/StepAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <functional>
+
+namespace g4 {
+
+/// One row-major activation matrix in the forms it has; absent forms are null.
+struct Activation {
+  mlir::Value f32;                ///< memref<?xKxf32>
+  mlir::Value q, scale, sums;     ///< memref<?xKxi8>, memref<?x(K/32)xf32>, memref<?x(K/16)xi32>
+  explicit operator bool() const { return f32 || q; }
+};
+
+class TileBuilder {
+public:
+  using V = mlir::Value;
+  using Values = llvm::SmallVector<mlir::Value>;
+
+  /// Starts the body of `kernel`: block arguments by the signature, then begin and end.
+  explicit TileBuilder(exec::KernelOp kernel);
+
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  V begin, end;
+
+  /// The argument of this name; asserts by a null Value when the signature has none.
+  V arg(llvm::StringRef name) const { return arguments.lookup(name); }
+  Activation activation(llvm::StringRef name) const;
+
+  // Constants, index and scalar arithmetic.
+  V index(int64_t v);
+  V i32(int32_t v);
+  V f32(float v);                       ///< scalar
+  V splat(float v);                     ///< strip
+  V like(V shaped, float v);            ///< scalar or strip, as `shaped`
+  V add(V x, V y), sub(V x, V y), mul(V x, V y), div(V x, V y), rem(V x, V y), ceilDiv(V x, int64_t y);
+  V min(V x, V y), max(V x, V y);       ///< index
+  V addf(V x, V y), subf(V x, V y), mulf(V x, V y), divf(V x, V y), fma(V x, V y, V z), maxf(V x, V y);
+  V lane(V scalar) { return mlir::vector::BroadcastOp::create(b, loc, stripType(scalar.getType()), scalar); }
+  V toIndex(V x) { return mlir::arith::IndexCastOp::create(b, loc, b.getIndexType(), x); }
+  V compare(mlir::arith::CmpIPredicate p, V x, V y) { return mlir::arith::CmpIOp::create(b, loc, p, x, y); }
+  V select(V c, V x, V y) { return mlir::arith::SelectOp::create(b, loc, c, x, y); }
+
+  // Memory.
+  V scratch(llvm::ArrayRef<int64_t> shape, mlir::Type element); ///< local to the kernel call
+  V scratch(llvm::ArrayRef<int64_t> shape) { return scratch(shape, b.getF32Type()); }
+  Activation scratchActivation(int64_t rows, int64_t columns, exec::InputForms forms);
+  V load(V memref, mlir::ValueRange at) { return mlir::memref::LoadOp::create(b, loc, memref, at); }
+  V loadIndex(V memref, mlir::ValueRange at) { return toIndex(load(memref, at)); }
+  void store(V value, V memref, mlir::ValueRange at) { mlir::memref::StoreOp::create(b, loc, value, memref, at); }
+  V loadStrip(V memref, mlir::ValueRange at); ///< f32 strip of an f32, f16 or bf16 memref
+  void storeStrip(V value, V memref, mlir::ValueRange at);
+  V narrow(V value, mlir::Type element); ///< f32 scalar to f32, f16 or bf16
+  mlir::VectorType stripType(mlir::Type element) const { return mlir::VectorType::get({module::kLanes}, element); }
+
+  // Control.
+  void forEach(V lower, V upper, int64_t step, llvm::function_ref<void(V)> body);
+  Values loop(V lower, V upper, int64_t step, mlir::ValueRange init,
+              llvm::function_ref<Values(V, mlir::ValueRange)> body);
+  void ifThen(V condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise = {});
+  /// Calls body(first row, tile size) over [0, n): whole tiles first, then single rows. The order of
+  /// accumulation does not depend on the tile, so results do not either.
+  void forRowTiles(V n, llvm::function_ref<void(V, int64_t)> body);
+  /// Splits work items [begin, end), `perBlock` to a block of `rowsPerItem` rows, into
+  /// body(first row, rows in the block, first item within the block, one past the last).
+  void forItemBlocks(V count, int64_t rowsPerItem, int64_t perBlock, llvm::function_ref<void(V, V, V, V)> body);
+
+  // Mathematics; scalars and strips alike. Polynomials, the same on every target.
+  V exp(V x);
+  V gelu(V x);    ///< tanh form
+  V tanh(V x);
+  V reduceSum(V strip);
+  V reduceMax(V strip);
+  /// 1 / sqrt(mean of squares + eps) of columns [0, n) that `strip(column)` yields.
+  V rmsFactor(int64_t n, float eps, llvm::function_ref<V(V)> strip);
+  /// Writes columns [0, n) of a row in all forms that `to` has, from column `at` on; n is a multiple of 32.
+  void writeActivation(const Activation &to, V row, V at, int64_t n, llvm::function_ref<V(V)> strip);
+  /// Sums of `rows.size()` rows of x with the 16 outputs of weight group `group`.
+  Values contract(exec::MatrixAttr matrix, V weights, V group, const Activation &x, llvm::ArrayRef<V> rows, bool int8);
+  /// One f32 of a table row stored as in the GGUF file (exec::Storage::table), `rowBytes` from the table's start.
+  V loadTable(gguf::ElementType element, V table, V rowStart, V column);
+
+private:
+  llvm::StringMap<V> arguments;
+  mlir::Block *entry;
+};
+
+/// Bytes of a table row of `columns` elements.
+int64_t tableRowBytes(gguf::ElementType element, int64_t columns);
+
+// The bodies, one per kernel specification.
+void buildLinear(TileBuilder &t, exec::LinearAttr spec);
+void buildAttention(TileBuilder &t, exec::AttentionAttr spec);
+void buildRowKernel(TileBuilder &t, exec::RowKernelAttr spec);
+void buildSortExperts(TileBuilder &t, exec::SortExpertsAttr spec);
+void buildExperts(TileBuilder &t, exec::ExpertsAttr spec);
+
+/// A row chain over rows [first, first + n), n <= kRowChainRows, of its row set. `norms[i]` receives norm i, row m
+/// of the chain at row m + normRow. The stream is stored where `storeHere` (null: always) is true.
+inline constexpr int64_t kRowChainRows = 4;
+class RowChain {
+public:
+  RowChain(TileBuilder &t, exec::RowAttr spec);
+  void emit(mlir::Value first, mlir::Value n, llvm::ArrayRef<Activation> norms, mlir::Value normRow,
+            mlir::Value storeHere);
+
+private:
+  void source(mlir::Value row, mlir::Value m);
+  void addNormed(mlir::Value row, mlir::Value m);
+  void addExperts(mlir::Value row, mlir::Value m);
+  void perLayerInputs(mlir::Value first, mlir::Value n);
+  void route(mlir::Value row, mlir::Value m);
+  mlir::Value rmsOf(mlir::Value scratchRows, mlir::Value m, int64_t n);
+
+  TileBuilder &t;
+  exec::RowAttr spec;
+  bool int8;
+  float eps;
+  mlir::Value stream, other, block, logits, chosen; // scratch
+  Activation pleIn, pleOut;
+};
+
+} // namespace g4
