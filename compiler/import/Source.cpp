@@ -1,0 +1,79 @@
+#include "compiler/import/Source.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+using namespace mlir;
+
+namespace g4::importer {
+namespace {
+
+constexpr const char *kArchitecture = "gemma4";
+
+LogicalResult checkArchitecture(const Source &source) {
+  const std::string *architecture = source.metadata().getString("general.architecture");
+  if (architecture && *architecture == kArchitecture)
+    return success();
+  InFlightDiagnostic diag = source.error();
+  if (!architecture)
+    return diag << "not a Gemma 4 model: the file has no general.architecture";
+  diag << "not a Gemma 4 model: general.architecture is '" << *architecture << "', expected '"
+       << kArchitecture << "'";
+  if (StringRef(*architecture).starts_with(kArchitecture))
+    diag << " (a draft model compiles only together with its target)";
+  return diag;
+}
+
+} // namespace
+
+std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string> paths, bool allowMissingData) {
+  auto source = std::unique_ptr<Source>(new Source(context));
+  if (paths.empty()) {
+    emitError(UnknownLoc::get(&context)) << "no GGUF file given";
+    return nullptr;
+  }
+  source->paths_.assign(paths.begin(), paths.end());
+  for (const std::string &path : paths) {
+    auto file = gguf::File::open(path, {.allowMissingData = allowMissingData});
+    if (!file.ok()) {
+      emitError(FileLineColLoc::get(&context, path, 0, 0)) << file.status().message();
+      return nullptr;
+    }
+    source->files_.push_back(*std::move(file));
+  }
+  if (failed(checkArchitecture(*source)))
+    return nullptr;
+  for (auto [fileIndex, file] : llvm::enumerate(source->files_)) {
+    for (auto [index, tensor] : llvm::enumerate(file->tensors())) {
+      TensorRef ref{&tensor, static_cast<unsigned>(fileIndex), static_cast<unsigned>(index)};
+      if (!source->byName_.try_emplace(tensor.name, ref).second) {
+        source->error(ref) << "tensor '" << tensor.name << "' is there twice";
+        return nullptr;
+      }
+      source->order_.push_back(ref);
+    }
+  }
+  return source;
+}
+
+TensorRef Source::find(ArrayRef<std::string> names) const {
+  for (const std::string &name : names)
+    if (auto found = byName_.find(name); found != byName_.end())
+      return found->second;
+  return {};
+}
+
+TensorRef Source::require(ArrayRef<std::string> names) const {
+  TensorRef found = find(names);
+  if (!found)
+    error() << "missing tensor '" << names.front() << "'";
+  return found;
+}
+
+Location Source::loc(TensorRef tensor) const {
+  return NameLoc::get(StringAttr::get(&context_, tensor.tensor->name),
+                      FileLineColLoc::get(&context_, paths_[tensor.file], tensor.index, 0));
+}
+
+Location Source::loc() const { return FileLineColLoc::get(&context_, paths_.front(), 0, 0); }
+
+} // namespace g4::importer

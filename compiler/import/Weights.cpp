@@ -1,0 +1,162 @@
+#include "compiler/import/Weights.h"
+
+using namespace mlir;
+
+namespace g4::importer {
+namespace {
+
+// What every later stage can compute with.
+constexpr gguf::ElementType kSupported[] = {
+    gguf::ElementType::kF32,  gguf::ElementType::kF16,  gguf::ElementType::kBF16, gguf::ElementType::kQ4_0,
+    gguf::ElementType::kQ4_1, gguf::ElementType::kQ5_0, gguf::ElementType::kQ5_1, gguf::ElementType::kQ8_0,
+    gguf::ElementType::kQ4_K, gguf::ElementType::kQ5_K, gguf::ElementType::kQ6_K};
+
+constexpr int64_t kMaxDimension = int64_t(1) << 31;
+
+std::optional<gguf::ElementType> elementType(const Source &source, TensorRef tensor) {
+  uint32_t number = tensor.tensor->ggmlType;
+  for (gguf::ElementType type : kSupported)
+    if (static_cast<uint32_t>(type) == number)
+      return type;
+  const gguf::TypeInfo *info = gguf::typeInfo(number);
+  InFlightDiagnostic diag = source.error(tensor);
+  diag << "'" << tensor.tensor->name << "' has type " << number << " (" << (info ? info->name : "unknown")
+       << "), which is not supported yet; supported: ";
+  llvm::interleaveComma(kSupported, diag,
+                        [&](gguf::ElementType type) { diag << gguf::stringifyElementType(type); });
+  return std::nullopt;
+}
+
+/// Tensors of the encoders that a file may hold beside the text model.
+bool isMedia(StringRef name) {
+  for (StringRef prefix : {"v.", "a.", "mm.", "vision.", "audio."})
+    if (name.starts_with(prefix))
+      return true;
+  return false;
+}
+
+} // namespace
+
+Weight Weights::fail() {
+  failed_ = true;
+  return {FlatSymbolRefAttr(), source_.loc()};
+}
+
+Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_t rows, int64_t columns,
+                    bool floats) {
+  if (auto made = made_.find(name); made != made_.end())
+    return made->second;
+  TensorRef first = tensors.front();
+  auto element = elementType(source_, first);
+  if (!element)
+    return fail();
+  int64_t count = static_cast<int64_t>(tensors.size());
+  SmallVector<Attribute> extents;
+  for (TensorRef tensor : tensors) {
+    known_.insert(tensor.tensor->name);
+    if (tensor.columns() != columns || tensor.rows() != rows / count) {
+      source_.error(tensor) << "'" << tensor.tensor->name << "' is " << tensor.rows() << " x "
+                            << tensor.columns() << ", expected " << rows / count << " x " << columns;
+      return fail();
+    }
+    if (tensor.tensor->ggmlType != first.tensor->ggmlType) {
+      source_.error(tensor) << "'" << tensor.tensor->name << "' has another type than the first expert";
+      return fail();
+    }
+    extents.push_back(gguf::ExtentAttr::getChecked(
+        [&] { return source_.error(tensor); }, builder_.getContext(), static_cast<int64_t>(tensor.file),
+        static_cast<int64_t>(tensor.tensor->offset), static_cast<int64_t>(tensor.tensor->size)));
+    if (!extents.back())
+      return fail();
+  }
+  if (rows > kMaxDimension || columns > kMaxDimension) {
+    source_.error(first) << "'" << name << "' is " << rows << " x " << columns << ", which is too large";
+    return fail();
+  }
+  if (floats && !gguf::isFloat(*element)) {
+    source_.error(first) << "'" << name << "' is " << gguf::stringifyElementType(*element)
+                         << ", expected f32, f16 or bf16";
+    return fail();
+  }
+  auto type = gguf::MatrixType::getChecked([&] { return source_.error(first); }, builder_.getContext(), rows,
+                                           columns, *element);
+  if (!type)
+    return fail();
+  Location loc = source_.loc(first);
+  gguf::WeightOp::create(builder_, loc, name, type, extents);
+  Weight weight{FlatSymbolRefAttr::get(builder_.getContext(), name), loc};
+  made_.try_emplace(name, weight);
+  return weight;
+}
+
+Weight Weights::vector(ArrayRef<std::string> names, int64_t length) {
+  TensorRef tensor = source_.require(names);
+  if (!tensor)
+    return fail();
+  return use(tensor, tensor.tensor->name, 1, length, /*floats=*/true);
+}
+
+Weight Weights::matrix(const std::string &name, int64_t rows, int64_t columns) {
+  TensorRef tensor = source_.require(name);
+  if (!tensor)
+    return fail();
+  return use(tensor, name, rows, columns, /*floats=*/false);
+}
+
+bool Weights::hasStack(const std::string &stem) const {
+  return bool(source_.find({stem + ".weight", stem + ".0.weight", stem + ".0"}));
+}
+
+Weight Weights::stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns) {
+  SmallVector<TensorRef> tensors;
+  if (TensorRef whole = source_.find(stem + ".weight")) {
+    if (whole.tensor->dims.size() != 3 || static_cast<int64_t>(whole.tensor->dims[2]) != experts) {
+      source_.error(whole) << "'" << whole.tensor->name << "' is no stack of " << experts << " matrices";
+      return fail();
+    }
+    tensors.push_back(whole);
+  } else {
+    for (int64_t e = 0; e < experts; ++e) {
+      std::string name = stem + "." + std::to_string(e);
+      TensorRef one = source_.find({name + ".weight", name});
+      if (!one) {
+        source_.error() << "missing tensor '" << stem << ".weight'" << (e ? ", expert " + std::to_string(e) : "");
+        return fail();
+      }
+      tensors.push_back(one);
+    }
+  }
+  return use(tensors, stem + ".weight", experts * rows, columns, /*floats=*/false);
+}
+
+LogicalResult Weights::checkRest() const {
+  int64_t media = 0, unknown = 0;
+  TensorRef firstUnknown;
+  for (TensorRef tensor : source_.tensors()) {
+    StringRef name = tensor.tensor->name;
+    if (known_.contains(name))
+      continue;
+    if (isMedia(name)) {
+      ++media;
+      continue;
+    }
+    // A scale or bias beside a weight that is used changes what the weight means.
+    for (StringRef suffix : {".scale", ".input_scale", ".bias"}) {
+      StringRef stem = name;
+      if (stem.consume_back(suffix) && made_.contains((stem + ".weight").str()))
+        return source_.error(tensor) << "'" << name << "' goes with a weight of the model, but such tensors are not "
+                                                       "supported yet";
+    }
+    if (unknown++ == 0)
+      firstUnknown = tensor;
+  }
+  if (unknown)
+    emitRemark(source_.loc()) << "ignored " << unknown << (unknown == 1 ? " tensor" : " tensors")
+                              << " that a Gemma 4 text model does not have, the first '"
+                              << firstUnknown.tensor->name << "'";
+  if (media)
+    emitRemark(source_.loc()) << "ignored " << media << " tensors of vision and audio encoders";
+  return success();
+}
+
+} // namespace g4::importer

@@ -1,0 +1,56 @@
+/// Makes `gguf.weight` symbols for the tensors that a model uses, after checking their shapes and types.
+#pragma once
+
+#include "compiler/import/Source.h"
+#include "dialects/gguf/GgufDialect.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace g4::importer {
+
+/// A weight and the location of its tensor. Null after an error; errors are counted, so a builder may go on.
+struct Weight {
+  mlir::FlatSymbolRefAttr symbol;
+  mlir::LocationAttr location;
+  mlir::Location loc() const { return location; }
+};
+
+class Weights {
+public:
+  /// New weights are created with `builder`.
+  Weights(const Source &source, mlir::OpBuilder builder) : source_(source), builder_(builder) {}
+
+  /// From now on new weights go in front of `op`.
+  void insertBefore(mlir::Operation *op) { builder_.setInsertionPoint(op); }
+
+  /// One row of `length` floats, under the first of `names` that is there.
+  Weight vector(llvm::ArrayRef<std::string> names, int64_t length);
+  Weight vector(const std::string &name, int64_t length) { return vector(llvm::ArrayRef(name), length); }
+  /// `rows` rows of `columns`.
+  Weight matrix(const std::string &name, int64_t rows, int64_t columns);
+  /// `experts` matrices of `rows` x `columns`: one tensor of three dimensions, or one tensor per expert named
+  /// `<stem>.<e>.weight` or `<stem>.<e>`. `stem` is the name without ".weight".
+  Weight stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns);
+  /// Whether `stack` would find something.
+  bool hasStack(const std::string &stem) const;
+
+  /// Counts a tensor as known to the model though nothing reads it.
+  void ignore(const std::string &name) { known_.insert(name); }
+  /// Reports tensors that the model does not know. An error where one changes what a used weight means.
+  mlir::LogicalResult checkRest() const;
+
+  bool failed() const { return failed_; }
+
+private:
+  Weight fail();
+  Weight use(llvm::ArrayRef<TensorRef> tensors, const std::string &name, int64_t rows, int64_t columns,
+             bool floats);
+
+  const Source &source_;
+  mlir::OpBuilder builder_;
+  llvm::StringMap<Weight> made_;
+  llvm::StringSet<> known_;
+  bool failed_ = false;
+};
+
+} // namespace g4::importer
