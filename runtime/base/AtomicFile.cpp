@@ -43,7 +43,7 @@ Status writeError(const std::string &path, int code) {
 
 } // namespace
 
-Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string &destination) {
+Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string &destination, Options options) {
   return guarded([&]() -> Result<std::unique_ptr<AtomicFile>> {
     std::string path = destination;
     struct stat info {};
@@ -62,11 +62,10 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string &destin
 
     // Made before the file, so that running out of memory cannot leave a file behind.
     std::unique_ptr<AtomicFile> file(new AtomicFile(std::move(path)));
-#ifdef O_TMPFILE
-    file->fd_ = ::open(folderOf(file->path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (options.unnamed)
+      file->fd_ = ::open(folderOf(file->path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     if (file->fd_ >= 0)
       return file;
-#endif
     for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
       std::string name = temporaryName(file->path_);
       file->fd_ = ::open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);

@@ -21,7 +21,14 @@ namespace g4 {
 /// destruction is useful.
 class AtomicFile {
 public:
-  static Result<std::unique_ptr<AtomicFile>> create(const std::string &path);
+  struct Options {
+    /// Use an unnamed file where the file system has them. Off: for tests of the other way.
+    bool unnamed = true;
+  };
+  static Result<std::unique_ptr<AtomicFile>> create(const std::string &path, Options options);
+  static Result<std::unique_ptr<AtomicFile>> create(const std::string &path) {
+    return create(path, Options());
+  }
   ~AtomicFile();
   AtomicFile(const AtomicFile &) = delete;
   AtomicFile &operator=(const AtomicFile &) = delete;

@@ -82,6 +82,11 @@ Status checkWeightSize(const fb::Weight &weight) {
     const uint64_t expected = weight.rows() * weight.columns() * 4;
     return weight.size() == expected ? Status() : wrong(expected);
   }
+  if (name.starts_with("table:")) // rows as in the model file, in one of its many formats
+    return weight.size() % weight.rows() == 0
+               ? Status()
+               : malformed("size " + std::to_string(weight.size()) + " is no multiple of rows " +
+                           std::to_string(weight.rows()));
   if (const PackedLayout *layout = packedLayout(name)) {
     if (weight.columns() % layout->superColumns != 0)
       return malformed("columns " + std::to_string(weight.columns()) + " are no multiple of " +
@@ -90,8 +95,9 @@ Status checkWeightSize(const fb::Weight &weight) {
     const uint64_t expected = layout->matrixBytes(weight.rows(), weight.columns());
     if (weight.size() < expected || weight.size() % layout->groupBytes(weight.columns()) != 0)
       return wrong(expected);
+    return {};
   }
-  return {}; // a table: rows as in the model file, in one of its many formats
+  return malformed("layout " + quotedName(name) + " is unknown");
 }
 
 Status checkWeight(const fb::Module &module, const fb::Weight &weight) {

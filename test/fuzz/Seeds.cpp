@@ -1,13 +1,15 @@
-// Writes the seed corpora: <folder>/GgufFuzzer/* and <folder>/ModuleFuzzer/*.
+// Writes the seed corpora: <folder>/gguf/* and <folder>/module/*.
 #include "test/support/GgufBuilder.h"
 #include "test/support/ModuleBuilder.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
 namespace {
-bool write(const std::string &path, const std::string &content) {
+bool write(const std::filesystem::path &path, const std::string &content) {
+  std::filesystem::create_directories(path.parent_path());
   std::ofstream file(path, std::ios::binary);
   file << content;
   return file.good();
@@ -33,10 +35,10 @@ int main(int argc, char **argv) {
   const std::string header(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
 
   // The first byte tells the fuzzer how to take the rest.
-  const bool ok = write(folder + "/GgufFuzzer/small", '\0' + gguf) &&
-                  write(folder + "/GgufFuzzer/header", '\1' + smallGguf().header()) &&
-                  write(folder + "/GgufFuzzer/tiny", '\0' + tiny.build()) &&
-                  write(folder + "/ModuleFuzzer/header", '\0' + header) &&
-                  write(folder + "/ModuleFuzzer/artifact", '\1' + whole);
+  const bool ok = write(folder + "/gguf/small", '\0' + gguf) &&
+                  write(folder + "/gguf/header", '\1' + smallGguf().header()) &&
+                  write(folder + "/gguf/tiny", '\0' + tiny.build()) &&
+                  write(folder + "/module/header", '\0' + header) &&
+                  write(folder + "/module/artifact", '\1' + whole);
   return ok ? 0 : 1;
 }

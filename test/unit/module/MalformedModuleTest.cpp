@@ -63,6 +63,12 @@ const Case kCases[] = {
     {"WeightNameTwice", "weights[1] 'token_embd': name occurs twice",
      [](M &m) { m.weights[1]->name = "token_embd"; }},
     {"WeightLayoutMissing", "layout is missing", [](M &m) { m.weights[0]->layout = ""; }},
+    {"WeightLayoutUnknown", "layout 'q9_9' is unknown", [](M &m) { m.weights[0]->layout = "q9_9"; }},
+    {"TableSizeNoMultipleOfRows", "size 545 is no multiple of rows 16",
+     [](M &m) {
+       m.weights[0]->layout = "table:q8_0";
+       m.weights[0]->size = 545;
+     }},
     {"WeightRowsZero", "rows 0", [](M &m) { m.weights[0]->rows = 0; }},
     {"WeightRowsHuge", "rows 1152921504606846976", [](M &m) { m.weights[0]->rows = kHuge; }},
     {"WeightColumnsZero", "columns 0", [](M &m) { m.weights[0]->columns = 0; }},
