@@ -18,6 +18,7 @@ struct Interval {
   BufferOp op;
   uint64_t size;
   int first, last; ///< phases
+  size_t index;    ///< order of first use: ties are broken by it, so that equal inputs give equal plans
   uint64_t offset = 0;
 };
 
@@ -52,7 +53,7 @@ struct PlanMemoryPass : impl::PlanMemoryPassBase<PlanMemoryPass> {
       BufferType type = buffer.getType();
       uint64_t size = type.getRowBytes() * program.capacity(type.getSet());
       size = (size + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-      auto [it, isNew] = intervals.try_emplace(v, Interval{buffer, size, at, at});
+      auto [it, isNew] = intervals.try_emplace(v, Interval{buffer, size, at, at, intervals.size()});
       it->second.last = std::max(it->second.last, at);
     };
     for (Operation &op : program.getBody().front()) {
@@ -72,11 +73,11 @@ struct PlanMemoryPass : impl::PlanMemoryPassBase<PlanMemoryPass> {
     // Large buffers first, then long-lived ones; and by first use. Neither order is best for every program: the
     // smaller arena of the two is taken.
     auto bySize = order, byStart = order;
-    llvm::stable_sort(bySize, [](Interval *a, Interval *b) {
-      return std::make_pair(a->size, a->last - a->first) > std::make_pair(b->size, b->last - b->first);
+    llvm::sort(bySize, [](Interval *a, Interval *b) {
+      return std::make_tuple(b->size, b->last - b->first, a->index) < std::make_tuple(a->size, a->last - a->first, b->index);
     });
-    llvm::stable_sort(byStart, [](Interval *a, Interval *b) {
-      return std::make_pair(a->first, -int64_t(a->size)) < std::make_pair(b->first, -int64_t(b->size));
+    llvm::sort(byStart, [](Interval *a, Interval *b) {
+      return std::make_tuple(a->first, b->size, a->index) < std::make_tuple(b->first, a->size, b->index);
     });
     uint64_t start = place(byStart), arena = place(bySize);
     if (start < arena)

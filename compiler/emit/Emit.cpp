@@ -1,0 +1,235 @@
+#include "compiler/emit/Emit.h"
+#include "compiler/emit/Header.h"
+#include "compiler/emit/Packer.h"
+#include "compiler/emit/tokenizer/TokenizerTables.h"
+#include "compiler/import/gguf/Gguf.h"
+#include "dialects/exec/ExecDialect.h"
+#include "runtime/base/MappedFile.h"
+#include "runtime/module/Writer.h"
+
+#include "mlir/IR/SymbolTable.h"
+
+using namespace mlir;
+
+namespace g4::emit {
+namespace fb = module::fb;
+namespace {
+
+// Packed weights go to the file in pieces of about this size: large enough for the disk, small beside any model.
+constexpr uint64_t kPieceBytes = 4 << 20;
+
+class Emitter {
+public:
+  Emitter(ModuleOp module, ArrayRef<CodeVariant> code, const EmitOptions &options)
+      : module(module), code(code), options(options), symbols(module) {}
+
+  LogicalResult run() {
+    if (failed(openFiles()))
+      return failure();
+    auto writer = module::Writer::create(options.output);
+    if (!writer.ok())
+      return report(writer.status());
+    fb::ModuleT header;
+    header.producer = options.producer;
+    header.weights_missing = options.weightsMissing;
+    if (failed(writeWeights(**writer)) || failed(writeCode(**writer, header)) || failed(writeTokenizer(**writer)))
+      return failure();
+    std::vector<const gguf::File *> open;
+    for (auto &f : files)
+      open.push_back(f.get());
+    if (failed(buildHeader(module, open, header)))
+      return failure();
+    if (Status s = (*writer)->finish(header); !s.ok())
+      return report(s);
+    return success();
+  }
+
+private:
+  LogicalResult report(const Status &status) { return module.emitError() << status.message(); }
+
+  LogicalResult openFiles() {
+    auto names = module->getAttrOfType<ArrayAttr>("gguf.files");
+    if (!names || names.empty())
+      return module.emitError("names no GGUF files (attribute gguf.files)");
+    for (auto name : names.getAsRange<StringAttr>()) {
+      auto file = gguf::File::open(name.getValue().str(), {.allowMissingData = options.weightsMissing});
+      if (!file.ok())
+        return report(file.status());
+      files.push_back(*std::move(file));
+      if (options.weightsMissing)
+        continue;
+      auto mapping = MappedFile::open(name.getValue().str());
+      if (!mapping.ok())
+        return report(mapping.status());
+      mappings.push_back(*std::move(mapping));
+    }
+    return success();
+  }
+
+  /// The rows of one stored weight, in order, as pointers into the mapped files.
+  LogicalResult rowsOf(exec::WeightOp op, std::vector<const std::byte *> &rows, float &factor) {
+    auto part = cast<gguf::PartAttr>(op.getPart());
+    auto weight = symbols.lookup<gguf::WeightOp>(part.getWeight().getValue());
+    if (!weight)
+      return op.emitOpError("reads ") << part.getWeight() << ", which is not a weight of this module";
+    factor = weight.getFactorOrOne();
+    uint64_t rowBytes = weight.getMatrixType().getRowBytes();
+    std::vector<std::pair<const std::byte *, uint64_t>> pieces;
+    for (auto e : weight.getExtents().getAsRange<gguf::ExtentAttr>()) {
+      if (e.getFile() >= int64_t(mappings.size()))
+        return weight.emitOpError("is in file ") << e.getFile() << " of " << mappings.size();
+      std::span<const std::byte> bytes = mappings[e.getFile()].bytes();
+      if (uint64_t(e.getOffset()) > bytes.size() || uint64_t(e.getSize()) > bytes.size() - e.getOffset())
+        return weight.emitOpError("ends past the end of ") << files[e.getFile()]->path();
+      pieces.push_back({bytes.data() + e.getOffset(), uint64_t(e.getSize())});
+    }
+    auto rowAt = [&](uint64_t row) -> const std::byte * {
+      uint64_t at = row * rowBytes;
+      for (auto [start, size] : pieces) {
+        if (at < size)
+          return start + at;
+        at -= size;
+      }
+      return nullptr;
+    };
+    int64_t experts = part.getRows() ? op.getMatrix().getRows() / part.getRows() : 0;
+    for (int64_t e = 0; e < experts; ++e)
+      for (int64_t r = 0; r < part.getRows(); ++r) {
+        const std::byte *row = rowAt(e * part.getStride() + part.getFirst() + r);
+        if (!row)
+          return op.emitOpError("reads row ") << e * part.getStride() + part.getFirst() + r << " of " << part.getWeight() << ", which has fewer";
+        rows.push_back(row);
+      }
+    return success();
+  }
+
+  LogicalResult packOne(module::Writer &writer, exec::WeightOp op) {
+    std::vector<const std::byte *> rows;
+    float factor = 1;
+    if (failed(rowsOf(op, rows, factor)))
+      return failure();
+    exec::MatrixAttr matrix = op.getMatrix();
+    const module::PackedLayout *layout = module::packedLayout(gguf::stringifyElementType(matrix.getElement()));
+    uint64_t columns = matrix.getColumns();
+    std::vector<std::byte> piece;
+    auto flush = [&](uint64_t below) -> Status {
+      if (piece.size() < below || piece.empty())
+        return {};
+      Status s = writer.append(piece);
+      written += piece.size();
+      piece.clear();
+      if (options.progress)
+        options.progress(written, total);
+      return s;
+    };
+    auto extend = [&](uint64_t n) {
+      piece.resize(piece.size() + n);
+      return std::span(piece).last(n);
+    };
+    uint64_t rowBytes = cast<gguf::WeightOp>(symbols.lookup(cast<gguf::PartAttr>(op.getPart()).getWeight().getValue())).getMatrixType().getRowBytes();
+    for (size_t r = 0; r < rows.size();) {
+      switch (op.getStorage()) {
+      case exec::Storage::table: {
+        auto to = extend(rowBytes);
+        std::memcpy(to.data(), rows[r++], rowBytes);
+        break;
+      }
+      case exec::Storage::vector: {
+        if (!layout || !layout->isFloat)
+          return op.emitOpError("is a vector of ") << gguf::stringifyElementType(matrix.getElement()) << ", expected f32, f16 or bf16";
+        auto to = extend(columns * 4);
+        widenRow(*layout, columns, rows[r++], factor, reinterpret_cast<float *>(to.data()));
+        break;
+      }
+      case exec::Storage::packed: {
+        std::array<const std::byte *, 16> group{};
+        for (size_t i = 0; i < 16 && r < rows.size(); ++i)
+          group[i] = rows[r++];
+        packGroup(*layout, columns, group, extend(layout->groupBytes(columns)));
+      }
+      }
+      if (Status s = flush(kPieceBytes); !s.ok())
+        return report(s);
+    }
+    if (Status s = flush(0); !s.ok())
+      return report(s);
+    return success();
+  }
+
+  LogicalResult writeWeights(module::Writer &writer) {
+    // exec-pack-weights gave equal uses the same place: each place is written once, in order.
+    std::map<int64_t, exec::WeightOp> places;
+    module.walk([&](exec::WeightOp op) {
+      if (op.getOffset())
+        places.try_emplace(*op.getOffset(), op);
+    });
+    total = 0;
+    for (auto &[offset, op] : places)
+      total = std::max<uint64_t>(total, offset + *op.getSize());
+    if (options.weightsMissing) {
+      auto segment = writer.addMissingWeights("packed", total);
+      return segment.ok() ? success() : report(segment.status());
+    }
+    auto segment = writer.beginSegment(fb::SegmentKind::weights, "packed");
+    if (!segment.ok())
+      return report(segment.status());
+    for (auto &[offset, op] : places) {
+      auto at = writer.align(64);
+      if (!at.ok())
+        return report(at.status());
+      if (*at != uint64_t(offset))
+        return op.emitOpError("is planned at ") << offset << " but the segment is at " << *at;
+      if (failed(packOne(writer, op)))
+        return failure();
+    }
+    if (Status s = writer.endSegment(); !s.ok())
+      return report(s);
+    return success();
+  }
+
+  LogicalResult writeCode(module::Writer &writer, fb::ModuleT &header) {
+    for (const CodeVariant &v : code) {
+      auto bytes = std::as_bytes(std::span(v.bytes.data(), v.bytes.size()));
+      auto segment = writer.addSegment(fb::SegmentKind::code, v.cpu, bytes);
+      if (!segment.ok())
+        return report(segment.status());
+      auto variant = std::make_unique<fb::CodeVariantT>();
+      variant->target = v.target;
+      variant->cpu = v.cpu;
+      variant->features = v.features;
+      variant->segment = *segment;
+      header.variants.push_back(std::move(variant));
+    }
+    return success();
+  }
+
+  LogicalResult writeTokenizer(module::Writer &writer) {
+    auto source = tokenizerSourceFromGguf(*files.front());
+    if (!source.ok()) {
+      if (options.weightsMissing && !files.front()->find("tokenizer.ggml.tokens"))
+        return success(); // shapes only: nobody will type text at it
+      return report(source.status());
+    }
+    auto tables = buildTokenizerTables(*source);
+    if (!tables.ok())
+      return report(tables.status());
+    auto segment = writer.addSegment(fb::SegmentKind::tokenizer, "tokenizer", *tables);
+    return segment.ok() ? success() : report(segment.status());
+  }
+
+  ModuleOp module;
+  ArrayRef<CodeVariant> code;
+  const EmitOptions &options;
+  SymbolTable symbols;
+  std::vector<std::unique_ptr<gguf::File>> files;
+  std::vector<MappedFile> mappings; ///< of the same files: weights are ranges of bytes
+  uint64_t written = 0, total = 0;
+};
+
+} // namespace
+
+LogicalResult emitArtifact(ModuleOp module, ArrayRef<CodeVariant> code, const EmitOptions &options) {
+  return Emitter(module, code, options).run();
+}
+
+} // namespace g4::emit

@@ -1,0 +1,124 @@
+#include "tools/g4c/Driver.h"
+#include "compiler/emit/Emit.h"
+#include "compiler/import/Importer.h"
+#include "compiler/targets/cpu/Cpu.h"
+#include "dialects/exec/ExecDialect.h"
+#include "dialects/gemma/GemmaDialect.h"
+#include "dialects/tile/TileDialect.h"
+#include "tools/g4c/Options.h"
+#include "tools/g4c/Report.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+using namespace g4;
+
+namespace {
+
+OwningOpRef<ModuleOp> load(MLIRContext &context, const g4c::Options &o) {
+  if (StringRef(o.inputs.front()).ends_with(".mlir"))
+    return parseSourceFile<ModuleOp>(o.inputs.front(), &context);
+  return importer::importGguf(context, o.inputs, {.allowMissingData = o.weightsMissing});
+}
+
+LogicalResult runPasses(ModuleOp module, function_ref<void(OpPassManager &)> build) {
+  PassManager pm(module.getContext());
+  if (failed(applyPassManagerCLOptions(pm)))
+    return failure();
+  build(pm);
+  return pm.run(module);
+}
+
+/// Code for one CPU level, from a copy of the module in the tile stage.
+FailureOr<std::string> compileFor(ModuleOp module, const cpu::Variant &variant, cpu::Output output) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  if (failed(runPasses(*copy, [&](OpPassManager &pm) { cpu::buildCpuPipeline(pm, variant); })))
+    return failure();
+  return cpu::generateCode(*copy, variant, output);
+}
+
+LogicalResult write(StringRef path, function_ref<void(llvm::raw_ostream &)> print) {
+  std::error_code error;
+  llvm::ToolOutputFile file(path, error, llvm::sys::fs::OF_None);
+  if (error)
+    return g4c::fail(path + ": " + error.message());
+  print(file.os());
+  file.os().flush();
+  if (file.os().has_error()) {
+    std::string message = file.os().error().message();
+    file.os().clear_error();
+    return g4c::fail(path + ": " + message);
+  }
+  file.keep();
+  return success();
+}
+
+LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
+  g4c::Progress progress;
+  OwningOpRef<ModuleOp> module = load(context, o);
+  if (!module)
+    return failure();
+  std::optional<Stage> from = stageOf(*module);
+  if (!from)
+    return g4c::fail(o.inputs.front() + " holds neither a gemma.model nor an exec.program");
+  Stage last = o.emit == g4c::Emit::kGguf    ? Stage::kGguf
+               : o.emit == g4c::Emit::kGemma ? Stage::kGemma
+               : o.emit == g4c::Emit::kExec  ? Stage::kExec
+                                             : Stage::kTile;
+  if (failed(runPasses(*module, [&](OpPassManager &pm) { buildPipeline(pm, *from, last, o.pipeline); })))
+    return failure();
+  StringRef output = o.output.empty() && o.emit != g4c::Emit::kArtifact ? StringRef("-") : StringRef(o.output);
+  if (o.emit != g4c::Emit::kArtifact && o.emit < g4c::Emit::kLlvm)
+    return write(output, [&](llvm::raw_ostream &os) {
+      module->print(os, OpPrintingFlags().enableDebugInfo(true, false));
+      os << "\n";
+    });
+  if (o.emit != g4c::Emit::kArtifact) {
+    auto kind = o.emit == g4c::Emit::kLlvm  ? cpu::Output::kLlvmIr
+                : o.emit == g4c::Emit::kAsm ? cpu::Output::kAssembly
+                                            : cpu::Output::kObject;
+    auto text = compileFor(*module, *cpu::findVariant(o.cpus.front()), kind);
+    if (failed(text))
+      return failure();
+    return write(output, [&](llvm::raw_ostream &os) { os << *text; });
+  }
+  std::vector<emit::CodeVariant> code;
+  for (const std::string &name : o.cpus) {
+    progress.phase("generating code for " + name);
+    const cpu::Variant &variant = *cpu::findVariant(name);
+    auto bytes = compileFor(*module, variant, cpu::Output::kShared);
+    if (failed(bytes))
+      return failure();
+    code.push_back({"cpu", name, {variant.needs.begin(), variant.needs.end()}, std::move(*bytes)});
+  }
+  std::string artifact = o.output;
+  if (artifact.empty())
+    artifact = StringRef(o.inputs.front()).rsplit('.').first.str() + ".g4m";
+  progress.phase("packing weights");
+  auto packed = [&](uint64_t done, uint64_t all) { progress.bytes(done, all); };
+  return emit::emitArtifact(*module, code, {artifact, g4c::producer(), o.weightsMissing, packed});
+}
+
+} // namespace
+
+int g4c::run(int argc, char **argv) {
+  Options options = parseOptions(argc, argv);
+  DialectRegistry registry;
+  registry.insert<gguf::GgufDialect, gemma::GemmaDialect, exec::ExecDialect, tile::TileDialect, arith::ArithDialect,
+                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                  vector::VectorDialect>();
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  DiagnosticPrinter printer(context);
+  return succeeded(compile(context, options)) ? 0 : 1;
+}

@@ -1,0 +1,102 @@
+#include "tools/g4c/Options.h"
+#include "compiler/targets/cpu/Cpu.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/CommandLine.h"
+
+namespace cl = llvm::cl;
+
+namespace g4::g4c {
+namespace {
+
+[[noreturn]] void usage(const llvm::Twine &message) {
+  llvm::errs() << "g4c: " << message << " (see g4c --help)\n";
+  exit(2);
+}
+
+const char *kOverview =
+    "g4c: compiles a Gemma 4 GGUF file into an artifact for g4run\n\n"
+    "  g4c model.gguf -o model.g4m                    compile\n"
+    "  g4c model.gguf --activations=f32 -o exact.g4m  exact activations instead of the fast int8 ones\n"
+    "  g4c model.gguf --cpu=host -o model.g4m         code for this machine only\n"
+    "  g4c model.gguf --emit=exec -o model.mlir       stop after a stage and print it\n"
+    "  g4c model.mlir -o model.g4m                    go on from a printed stage\n";
+
+} // namespace
+
+Options parseOptions(int argc, char **argv) {
+  // Local, so that nothing global remembers a command line.
+  cl::OptionCategory category("g4c options");
+  cl::list<std::string> inputs(cl::Positional, cl::desc("<model.gguf or stage.mlir>"), cl::OneOrMore, cl::cat(category));
+  cl::opt<std::string> output("o", cl::desc("Output file (default: the input's name with .g4m; '-' prints a stage)"), cl::value_desc("file"), cl::cat(category));
+  cl::opt<Emit> emit("emit", cl::desc("What to write"), cl::init(Emit::kArtifact), cl::cat(category),
+                     cl::values(clEnumValN(Emit::kArtifact, "artifact", "the whole artifact (default)"),
+                                clEnumValN(Emit::kGguf, "gguf", "the model as imported"),
+                                clEnumValN(Emit::kGemma, "gemma", "after the model's own passes"),
+                                clEnumValN(Emit::kExec, "exec", "programs, dispatches, memory plan"),
+                                clEnumValN(Emit::kTile, "tile", "kernel bodies before a target is chosen"),
+                                clEnumValN(Emit::kLlvm, "llvm", "optimised LLVM IR of the first --cpu"),
+                                clEnumValN(Emit::kAsm, "asm", "assembly of the first --cpu"),
+                                clEnumValN(Emit::kObj, "obj", "object file of the first --cpu")));
+  cl::opt<std::string> target("target", cl::desc("Target (cpu)"), cl::init("cpu"), cl::cat(category));
+  cl::list<std::string> cpu("cpu", cl::CommaSeparated, cl::desc("CPU levels in the artifact: all (default), host, x86-64-v3, avx-vnni, avx512-vnni"), cl::value_desc("levels"), cl::cat(category));
+  cl::opt<std::string> activations("activations", cl::desc("int8 (default, fast) or f32 (exact; implies --kv=f32 unless given)"), cl::init("int8"), cl::cat(category));
+  cl::opt<std::string> kv("kv", cl::desc("K/V cache elements: f16 (default), f32 or bf16"), cl::cat(category));
+  cl::opt<std::string> weights("weights", cl::desc("file (default) or none: compile from shapes alone"), cl::init("file"), cl::cat(category));
+  cl::opt<int64_t> maxRows("max-rows", cl::desc("Rows of a step: the longest prefill chunk (default 512)"), cl::init(512), cl::cat(category));
+  cl::HideUnrelatedOptions(category);
+  mlir::registerPassManagerCLOptions();
+  mlir::registerAsmPrinterCLOptions();
+  mlir::registerMLIRContextCLOptions();
+  std::string message;
+  llvm::raw_string_ostream errors(message);
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errors)) {
+    llvm::StringRef line(message);
+    line.consume_front(std::string(argv[0]) + ": ");
+    usage(line.split('\n').first.trim());
+  }
+
+  Options o;
+  o.inputs.assign(inputs.begin(), inputs.end());
+  o.output = output;
+  o.emit = emit;
+  if (target != "cpu")
+    usage("--target=" + target + " is not built yet: cpu");
+  std::vector<std::string> names(cpu.begin(), cpu.end());
+  if (names.empty())
+    names = {"all"};
+  for (const cpu::Variant &v : cpu::variants()) {
+    bool host = cpu::hostVariant() == &v;
+    for (const std::string &name : names)
+      if (name == "all" || name == v.name || (name == "host" && host)) {
+        o.cpus.push_back(v.name);
+        break;
+      }
+  }
+  for (const std::string &name : names)
+    if (name != "all" && name != "host" && !cpu::findVariant(name))
+      usage("--cpu=" + name + " is not a CPU level: all, host, x86-64-v3, avx-vnni, avx512-vnni");
+  if (o.cpus.empty())
+    usage("--cpu=host: this machine is below x86-64-v3 (AVX2, FMA, F16C, BMI2)");
+  auto &gemma = o.pipeline.gemma;
+  auto activationType = gemma::symbolizeActivationType(activations);
+  if (!activationType)
+    usage("--activations=" + activations + ": int8 or f32");
+  gemma.activations = *activationType;
+  auto kvElement = gemma::symbolizeKvElement(!kv.empty() ? std::string(kv) : activations == "f32" ? "f32" : "f16");
+  if (!kvElement)
+    usage("--kv=" + kv + ": f16, f32 or bf16");
+  gemma.kv = *kvElement;
+  if (weights != "file" && weights != "none")
+    usage("--weights=" + weights + ": file or none");
+  o.weightsMissing = weights == "none";
+  if (maxRows < 1 || maxRows > 4096)
+    usage("--max-rows must be 1 to 4096");
+  o.pipeline.maxRows = maxRows;
+  o.pipeline.maxLogitRows = std::min<int64_t>(maxRows, 64);
+  return o;
+}
+
+} // namespace g4::g4c

@@ -1,0 +1,25 @@
+/// g4c's command line.
+#pragma once
+
+#include "compiler/pipeline/Pipeline.h"
+
+#include <string>
+#include <vector>
+
+namespace g4::g4c {
+
+enum class Emit { kArtifact, kGguf, kGemma, kExec, kTile, kLlvm, kAsm, kObj };
+
+struct Options {
+  std::vector<std::string> inputs;
+  std::string output;             ///< empty: the input with .g4m; "-" prints
+  Emit emit = Emit::kArtifact;
+  std::vector<std::string> cpus;  ///< names of cpu::variants(), best first
+  bool weightsMissing = false;
+  PipelineOptions pipeline;
+};
+
+/// Parses argv. On bad usage or --help prints and exits (2 or 0).
+Options parseOptions(int argc, char **argv);
+
+} // namespace g4::g4c
