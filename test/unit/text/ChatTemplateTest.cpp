@@ -1,0 +1,244 @@
+#include "runtime/text/ChatTemplate.h"
+
+#include "runtime/text/TemplateMessages.h"
+#include "test/unit/text/TextTestSupport.h"
+
+#include <sstream>
+
+namespace g4::text::test {
+namespace {
+
+std::string readFile(const std::string &path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in.good()) << path;
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+ChatTemplate compile(const std::string &source) {
+  auto compiled = ChatTemplate::compile(source);
+  EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+  return *std::move(compiled);
+}
+
+std::string render(const std::string &source, const Json &options = Json::object()) {
+  auto prompt = compile(source).render(Json::array(), nullptr, options);
+  return prompt.ok() ? *prompt : "error: " + prompt.status().message();
+}
+
+TEST(ChatTemplateTest, EveryReferenceCaseRendersByteForByte) {
+  const std::pair<const char *, ChatTemplate> templates[] = {
+      {"vocab_gguf", compile(realVocabulary().chatTemplate)},
+      {"it", compile(readFile(G4_JINJA_TEMPLATES "/google-gemma-4-31B-it.jinja"))},
+      {"interleaved", compile(readFile(G4_JINJA_TEMPLATES "/google-gemma-4-31B-it-interleaved.jinja"))}};
+  int rendered = 0, failed = 0;
+  for (const Json &row : readJsonLines(G4_TEST_DATA "/text/chat_cases.jsonl")) {
+    for (const auto &[name, chatTemplate] : templates) {
+      SCOPED_TRACE(row["name"].get<std::string>() + " / " + name);
+      auto prompt = chatTemplate.render(row["messages"], row["tools"], row["options"]);
+      const Json &expected = row["rendered"][name];
+      if (expected.is_null()) {
+        ++failed;
+        EXPECT_FALSE(prompt.ok()) << *prompt;
+        continue;
+      }
+      ++rendered;
+      ASSERT_TRUE(prompt.ok()) << prompt.status().message();
+      EXPECT_EQ(*prompt, expected.get<std::string>());
+    }
+  }
+  EXPECT_EQ(rendered, 155);
+  EXPECT_EQ(failed, 1);
+}
+
+TEST(ChatTemplateTest, NanoMessagesBecomeTheReferencePrompts) {
+  const Vocabulary &vocabulary = nanoVocabulary();
+  const ChatTemplate chatTemplate = compile(vocabulary.chatTemplate);
+  int cases = 0;
+  for (const Json &row : readJsonLines(G4_MODELS "/gemma4-nano/expected.jsonl")) {
+    SCOPED_TRACE(row["id"].get<std::string>());
+    ++cases;
+    auto messages = toTemplateMessages(row["messages"]);
+    ASSERT_TRUE(messages.ok()) << messages.status().message();
+    EXPECT_EQ(*messages, row["template_messages"]);
+    auto prompt = chatTemplate.render(*messages, row["tools"],
+                                      {{"add_generation_prompt", true}, {"enable_thinking", row["enable_thinking"]}});
+    ASSERT_TRUE(prompt.ok()) << prompt.status().message();
+    EXPECT_EQ(*prompt, row["prompt"].get<std::string>());
+    auto tokens = vocabulary.tokenizer->encodePrompt(*prompt, Match::kSpecial);
+    ASSERT_TRUE(tokens.ok());
+    EXPECT_EQ(*tokens, ids(row["prompt_ids"]));
+  }
+  EXPECT_EQ(cases, 50);
+}
+
+TEST(ChatTemplateTest, RenderedPromptNeverHasTwoBos) {
+  const Vocabulary &vocabulary = realVocabulary();
+  const ChatTemplate chatTemplate = compile(vocabulary.chatTemplate);
+  for (const char *content : {"hello", "<bos>hello", "<bos><bos>"}) {
+    auto prompt = chatTemplate.render({{{"role", "user"}, {"content", content}}}, nullptr, {});
+    ASSERT_TRUE(prompt.ok());
+    auto tokens = vocabulary.tokenizer->encodePrompt(*prompt, Match::kSpecial);
+    ASSERT_TRUE(tokens.ok());
+    ASSERT_GE(tokens->size(), 2u);
+    EXPECT_EQ((*tokens)[0], 2);
+    EXPECT_NE((*tokens)[1], 2);
+  }
+}
+
+TEST(ChatTemplateTest, ValuesPrintAsInPython) {
+  const Json values = {{"f", 2.5}, {"big", 1e20}, {"small", 1.5e-7}, {"neg", -0.0}, {"one", 1.0}, {"third", 1.0 / 3},
+                       {"e16", 1e16}, {"b", true}, {"n", nullptr}, {"i", 7}};
+  EXPECT_EQ(render("{{ f }} {{ big }} {{ small }} {{ neg }} {{ one }} {{ third }} {{ e16 }}", values),
+            "2.5 1e+20 1.5e-07 -0.0 1.0 0.3333333333333333 1e+16");
+  EXPECT_EQ(render("{{ b }} {{ n }} {{ i }} {{ missing }}|", values), "True None 7 |");
+}
+
+TEST(ChatTemplateTest, UnsetOptionsAreUndefinedAndBosIsSet) {
+  EXPECT_EQ(render("{{ bos_token }}{{ enable_thinking is defined }}{{ tools is none }}"), "<bos>FalseTrue");
+  EXPECT_EQ(render("{{ enable_thinking }}", {{"enable_thinking", true}}), "True");
+}
+
+TEST(ChatTemplateTest, LoopControlsWork) {
+  EXPECT_EQ(render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}"
+                   "{% endif %}{{ i }}{% endfor %}"),
+            "023");
+}
+
+TEST(ChatTemplateTest, BadTemplatesAreOneLineErrors) {
+  for (const char *source : {"{% if %}", "{{ (1 }}", "{% for x in %}{% endfor %}", "{{ 'open", "{% endfor %}", "{% if x %}"}) {
+    auto compiled = ChatTemplate::compile(source);
+    ASSERT_FALSE(compiled.ok()) << source;
+    EXPECT_EQ(compiled.status().code(), Code::kInvalidArgument);
+    EXPECT_TRUE(compiled.status().message().starts_with("chat template: ")) << compiled.status().message();
+    EXPECT_EQ(compiled.status().message().find('\n'), std::string::npos) << compiled.status().message();
+  }
+}
+
+TEST(ChatTemplateTest, FailingTemplatesSayWhere) {
+  const std::string refused = render("line one\n{{ raise_exception('roles must alternate') }}");
+  EXPECT_NE(refused.find("roles must alternate"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("line 2"), std::string::npos) << refused;
+  EXPECT_EQ(refused.find('\n'), std::string::npos) << refused;
+  EXPECT_TRUE(render("{{ 'a' + none }}").starts_with("error: "));
+  EXPECT_TRUE(render("{{ undefined_function() }}").starts_with("error: "));
+  EXPECT_TRUE(render("{% break %}").starts_with("error: "));
+}
+
+TEST(ChatTemplateTest, MessagesOfTheWrongShapeAreErrors) {
+  const ChatTemplate chatTemplate = compile(realVocabulary().chatTemplate);
+  EXPECT_FALSE(chatTemplate.render("text", nullptr, {}).ok());
+  EXPECT_FALSE(chatTemplate.render(Json::array(), 3, {}).ok());
+  EXPECT_FALSE(chatTemplate.render(Json::array(), nullptr, 3).ok());
+}
+
+/// What a hostile template may try; each must end in an error, soon.
+TEST(ChatTemplateTest, RunawayTemplatesAreStopped) {
+  const char *sources[] = {
+      "{% for i in range(1000000000000) %}{% endfor %}",
+      "{% for i in range(1000000) %}{% for j in range(1000000) %}x{% endfor %}{% endfor %}",
+      "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+      "{{ 'x' * 1000000000000 }}",
+      "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+      "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(100) %}{% set ns.s = ns.s | replace('x', 'xx') %}{% endfor %}",
+      "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+      "{% for i in range(100000) %}{{ 'x' * 100000 }}{% endfor %}",
+      "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns | tojson }}",
+      "{% set ns = namespace(x=[]) %}{% for i in range(1000000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | string }}",
+  };
+  for (const char *source : sources) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string answer = render(source);
+    EXPECT_TRUE(answer.starts_with("error: chat template: ")) << source << "\n" << answer.substr(0, 200);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << source;
+  }
+}
+
+TEST(ChatTemplateTest, DeeplyNestedTemplatesAreRefused) {
+  const auto repeat = [](const char *text, int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i)
+      out += text;
+    return out;
+  };
+  for (const std::string &source :
+       {"{{ " + repeat("(", 100000) + "1" + repeat(")", 100000) + " }}", "{{ " + repeat("not ", 100000) + "1 }}",
+        "{{ 1" + repeat(" + 1", 100000) + " }}", repeat("{% if x %}", 100000) + repeat("{% endif %}", 100000),
+        "{% if x %}" + repeat("{% elif y %}", 100000) + "{% endif %}", "{{ x" + repeat("|upper", 100000) + " }}",
+        std::string(2 << 20, 'x')})
+    EXPECT_FALSE(ChatTemplate::compile(source).ok()) << source.substr(0, 40);
+  Json deep = 1;
+  for (int i = 0; i < 1000; ++i)
+    deep = Json::array({std::move(deep)});
+  EXPECT_TRUE(render("x", {{"deep", std::move(deep)}}).starts_with("error: "));
+}
+
+TEST(ChatTemplateTest, LimitsCanBeTightened) {
+  const ChatTemplate chatTemplate = compile("{% for i in range(100) %}{{ i }}{% endfor %}");
+  ChatTemplate::Limits limits;
+  limits.steps = 50;
+  auto prompt = chatTemplate.render(Json::array(), nullptr, {}, limits);
+  ASSERT_FALSE(prompt.ok());
+  EXPECT_EQ(prompt.status().message(), "chat template: takes too many steps");
+}
+
+TEST(TemplateMessagesTest, ToolResultsJoinTheirCallsWhateverTheirOrder) {
+  const Json messages = Json::parse(R"([
+    {"role": "user", "content": "Both?"},
+    {"role": "assistant", "content": null, "tool_calls": [
+      {"id": "a", "type": "function", "function": {"name": "first", "arguments": "{\"x\": 1}"}},
+      {"id": "b", "type": "function", "function": {"name": "second", "arguments": ""}}]},
+    {"role": "tool", "tool_call_id": "b", "content": "{\"y\": 2}"},
+    {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "plain"}]},
+    {"role": "assistant", "content": "Done."}])");
+  const Json expected = Json::parse(R"([
+    {"role": "user", "content": "Both?"},
+    {"role": "assistant", "tool_calls": [
+      {"function": {"name": "first", "arguments": {"x": 1}}}, {"function": {"name": "second", "arguments": {}}}],
+     "tool_responses": [{"name": "second", "response": {"y": 2}}, {"name": "first", "response": "plain"}]},
+    {"role": "assistant", "content": "Done."}])");
+  auto converted = toTemplateMessages(messages);
+  ASSERT_TRUE(converted.ok()) << converted.status().message();
+  EXPECT_EQ(*converted, expected);
+  auto again = toTemplateMessages(*converted);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*again, expected);
+}
+
+TEST(TemplateMessagesTest, ReasoningMayBeTextAListOrNull) {
+  const auto reasoning = [](Json value) {
+    auto converted = toTemplateMessages({{{"role", "assistant"}, {"content", "x"}, {"reasoning_content", value}}});
+    EXPECT_TRUE(converted.ok());
+    return (*converted)[0].contains("reasoning_content") ? (*converted)[0]["reasoning_content"] : Json("(dropped)");
+  };
+  EXPECT_EQ(reasoning("thought"), "thought");
+  EXPECT_EQ(reasoning({"a", "", "b"}), "ab");
+  EXPECT_EQ(reasoning(Json::array({{{"type", "text"}, {"text", "part"}}})), "part");
+  EXPECT_EQ(reasoning(nullptr), "(dropped)");
+  EXPECT_EQ(reasoning(Json::array()), "(dropped)");
+}
+
+TEST(TemplateMessagesTest, MediaPartsGetTheTemplatesNames) {
+  auto converted = toTemplateMessages(Json::parse(R"([{"role": "user", "content": [
+    {"type": "image_url", "image_url": {"url": "data:"}}, {"type": "input_audio"}, {"type": "text", "text": "what?"}]}])"));
+  ASSERT_TRUE(converted.ok());
+  EXPECT_EQ((*converted)[0]["content"][0]["type"], "image");
+  EXPECT_EQ((*converted)[0]["content"][1]["type"], "audio");
+  EXPECT_EQ((*converted)[0]["content"][2]["type"], "text");
+}
+
+TEST(TemplateMessagesTest, BrokenMessagesAreNamed) {
+  const auto error = [](const char *text) {
+    auto converted = toTemplateMessages(Json::parse(text));
+    return converted.ok() ? std::string() : converted.status().message();
+  };
+  EXPECT_EQ(error(R"([{"role": "user", "content": "x"}, 3])"), "message 1: not an object");
+  EXPECT_EQ(error(R"([{"content": "x"}])"), "message 0: it has no role");
+  EXPECT_EQ(error(R"([{"role": "tool", "content": "x"}])"), "message 0: a tool result without a tool call before it");
+  EXPECT_EQ(error(R"([{"role": "assistant", "tool_calls": [{"id": "a"}]}])"), "message 0: a tool call has no function name");
+  EXPECT_EQ(error(R"({})"), "chat messages are not a list");
+}
+
+} // namespace
+} // namespace g4::text::test
