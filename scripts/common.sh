@@ -12,11 +12,13 @@ memory=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
 if [ "$jobs" -gt "$memory" ]; then jobs=$((memory > 1 ? memory : 1)); fi
 jobs=${G4_JOBS:-$jobs}
 
-# ccache, if present: a precompiled header is only cached when told that its time stamps do not matter.
+# ccache, if present. A fresh clone has fresh time stamps and maybe another path, and should still find everything cached: so
+# time stamps must not go into a precompiled header, and paths count from the root.
 launcher=()
 if command -v ccache >/dev/null; then
-  export CCACHE_SLOPPINESS=pch_defines,time_macros
-  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
+    "-DCMAKE_CXX_FLAGS=-Xclang -fno-pch-timestamp")
 fi
 
 # folder PRESET: the build folder that CMakePresets.json gives it.

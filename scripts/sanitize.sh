@@ -16,11 +16,8 @@ for target in build-asan/bin/*_fuzzer; do
   [ -x "$target" ] || continue
   found=$((found + 1))
   name=$(basename "$target" _fuzzer)
-  corpus=build-asan/corpus/$name
-  mkdir -p "$corpus"
-  seeds=()
-  [ ! -d "test/fuzz/corpus/$name" ] || seeds=("test/fuzz/corpus/$name")
   step "$name"
-  "$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="build-asan/$name-" "$corpus" "${seeds[@]}"
+  "$target" -max_total_time="$seconds" -max_len=65536 -rss_limit_mb=2048 -timeout=10 \
+    -artifact_prefix="build-asan/$name-" "build-asan/corpus/$name"
 done
 [ "$found" -gt 0 ] || die "no fuzz targets in build-asan/bin"

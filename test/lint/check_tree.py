@@ -50,8 +50,8 @@ def habit_findings(path, text):
     if path.endswith((".cpp", ".h")):
         if not path.startswith("tools/") and re.search(r"\bgetenv\s*\(", text):
             yield "error", "getenv outside tools/: take an option instead"
-        if re.search(r"\bcl::opt\b", text):
-            yield "error", "cl::opt is a hidden global: take an options struct instead"
+        if not path.startswith("tools/") and re.search(r"\bcl::(opt|list)\b", text):
+            yield "error", "cl::opt outside tools/ is a hidden global: take an options struct instead"
     if not path.startswith("test/lint/") and (match := MACHINE_PATHS.search(text)):
         yield "error", f"path of one machine: {match[0]}"
 
