@@ -35,9 +35,8 @@ def Gemma_RowSet : Gemma_Enum<"RowSet", "a row set of a step", [
     Gemma_Case<"kBody", 0, "body">, Gemma_Case<"kTail", 1, "tail">, Gemma_Case<"kLogits", 2, "logits">]>;
 
 def Gemma_LayerKind : Gemma_Enum<"LayerKind", "what a layer's attention sees", [
-    Gemma_Case<"kSliding", 0, "sliding">, Gemma_Case<"kGlobal", 1, "global">]>;
-def Gemma_LayerKindAttr : EnumAttr<Gemma_Dialect, Gemma_LayerKind, "layer_kind"> {
-  let assemblyFormat = "$value";
+    Gemma_Case<"kSliding", 0, "sliding">, Gemma_Case<"kGlobal", 1, "global">]> {
+  let genSpecializedAttr = 1; // prints as a keyword
 }
 
 def Gemma_KvOwner : Gemma_Enum<"KvOwner", "whose K/V a layer's attention reads", [
@@ -45,20 +44,27 @@ def Gemma_KvOwner : Gemma_Enum<"KvOwner", "whose K/V a layer's attention reads",
 
 def Gemma_ActivationType : Gemma_Enum<"ActivationType", "what linear layers read their input as", [
     Gemma_Case<"kInt8", 0, "int8">, Gemma_Case<"kF32", 1, "f32">]>;
-def Gemma_ActivationTypeAttr : EnumAttr<Gemma_Dialect, Gemma_ActivationType, "activation_type">;
+def Gemma_ActivationTypeAttr : EnumAttr<Gemma_Dialect, Gemma_ActivationType, "activation_type"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def Gemma_KvElement : Gemma_Enum<"KvElement", "what the K/V pages hold", [
     Gemma_Case<"kF32", 0, "f32">, Gemma_Case<"kF16", 1, "f16">, Gemma_Case<"kBF16", 2, "bf16">]>;
-def Gemma_KvElementAttr : EnumAttr<Gemma_Dialect, Gemma_KvElement, "kv_element">;
+def Gemma_KvElementAttr : EnumAttr<Gemma_Dialect, Gemma_KvElement, "kv_element"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def Gemma_TapKind : Gemma_Enum<"TapKind", "an intermediate value that tests can look at", [
     Gemma_Case<"kEmbed", 0, "h_embed">, Gemma_Case<"kLayer", 1, "h_layer">, Gemma_Case<"kAttention", 2, "attn_o">,
     Gemma_Case<"kMlp", 3, "mlp">, Gemma_Case<"kNorm", 4, "h_norm">,
     Gemma_Case<"kPerLayerInputs", 5, "per_layer_inputs">, Gemma_Case<"kRouter", 6, "router">]>;
 def Gemma_TapAttr : EnumAttr<Gemma_Dialect, Gemma_TapKind, "tap"> {
+  let assemblyFormat = "`<` $value `>`";
   let summary = "Names an op's result for tests.";
   let description = [{
-    The value's name is the kind, followed by the op's `layer` where it has one: `h_layer3`.
+    The value's name is the kind, followed by the op's `layer` where it has one: `h_layer3`. The name of
+    per-layer inputs has the first layer that they are for. A `route` op has two names: `router_idx<layer>` for
+    its ids and `router_w<layer>` for its weights.
   }];
 }
 

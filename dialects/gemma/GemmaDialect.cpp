@@ -52,6 +52,8 @@ std::optional<std::string> getTapName(Operation *op) {
   if (!tap)
     return std::nullopt;
   std::string name = stringifyTapKind(tap.getValue()).str();
+  if (auto inputs = dyn_cast<PerLayerInputsOp>(op)) // of one layer or of several
+    return name + std::to_string(inputs.getFirstLayer());
   if (std::optional<int64_t> layer = getLayer(op))
     name += std::to_string(*layer);
   return name;

@@ -177,7 +177,8 @@ LogicalResult ScaleOp::verifySymbolUses(SymbolTableCollection &tables) {
 LogicalResult PerLayerInputsOp::verify() {
   int64_t width = getWidth(), count = getLayerCount(), first = getFirstLayer();
   if (width <= 0 || count <= 0 || first < 0) // per_layer_inputs_c5
-    return emitOpError() << "has first_layer " << first << ", layer_count " << count << " and width " << width;
+    return emitOpError() << "has first_layer " << first << ", layer_count " << count << " and width "
+                         << width;
   if (failed(checkEps(*this, getEps()))) // per_layer_inputs_c5
     return failure();
   if (failed(checkColumns(*this, "result", getResult(), count * width))) // per_layer_inputs_c1
@@ -192,7 +193,7 @@ LogicalResult PerLayerInputsOp::verify() {
 
 LogicalResult PerLayerInputsOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (failed(checkPart(*this, tables, getProjection(), "projection", getColumns(getE()),
-                       /*experts=*/0)) ||                                      // per_layer_inputs_c2
+                       /*experts=*/0)) ||                                    // per_layer_inputs_c2
       failed(checkVector(*this, tables, getNormAttr(), "norm", getWidth()))) // per_layer_inputs_c3
     return failure();
   gguf::WeightOp table = lookup(*this, tables, getTableAttr());

@@ -24,7 +24,7 @@ def Gemma_EmbedOp : Gemma_Op<"embed", (ins Gemma_Rows:$rows, FlatSymbolRefAttr:$
     ```
   }];
   let results = (outs Gemma_Activation:$result);
-  let assemblyFormat = "$rows `,` $table `scale` `=` $scale attr-dict `:` type($rows) `->` type($result)";
+  let assemblyFormat = "$rows `,` $table `scale` `=` $scale attr-dict `:` qualified(type($rows)) `->` type($result)";
 }
 
 def Gemma_SelectRowsOp : Gemma_Op<"select_rows", (ins Gemma_Activation:$x, Gemma_Rows:$rows),
@@ -38,7 +38,7 @@ def Gemma_SelectRowsOp : Gemma_Op<"select_rows", (ins Gemma_Activation:$x, Gemma
     ```
   }];
   let results = (outs Gemma_Activation:$result);
-  let assemblyFormat = "$x `,` $rows attr-dict `:` type($x) `,` type($rows)";
+  let assemblyFormat = "$x `,` $rows attr-dict `:` type($x) `,` qualified(type($rows))";
 }
 
 def Gemma_RmsNormOp : Gemma_Op<"rms_norm", (ins Gemma_Activation:$x, OptionalAttr<FlatSymbolRefAttr>:$gain,
@@ -82,7 +82,7 @@ def Gemma_LinearOp : Gemma_Op<"linear", (ins Gemma_Activation:$x,
   }];
 }
 
-def Gemma_RopeOp : Gemma_Op<"rope", (ins Gemma_Activation:$x, Gemma_Rows:$rows, Gemma_LayerKindAttr:$kind,
+def Gemma_RopeOp : Gemma_Op<"rope", (ins Gemma_Activation:$x, Gemma_Rows:$rows, Gemma_LayerKind:$kind,
     I64Attr:$heads), [AllTypesMatch<["x", "result"]> /*c1*/]> {
   let summary = "Rotates each head by its row's position.";
   let description = [{
@@ -97,7 +97,7 @@ def Gemma_RopeOp : Gemma_Op<"rope", (ins Gemma_Activation:$x, Gemma_Rows:$rows, 
     ```
   }];
   let results = (outs Gemma_Activation:$result);
-  let assemblyFormat = "$x `,` $rows `kind` `=` $kind `heads` `=` $heads attr-dict `:` type($x) `,` type($rows)";
+  let assemblyFormat = "$x `,` $rows `kind` `=` $kind `heads` `=` $heads attr-dict `:` type($x) `,` qualified(type($rows))";
   let hasVerifier = 1; // c2, c3
 }
 
@@ -113,7 +113,7 @@ def Gemma_KvAppendOp : Gemma_Op<"kv_append", (ins Gemma_Activation:$k, Gemma_Act
     ```
   }];
   let results = (outs Gemma_Kv:$kv);
-  let assemblyFormat = "$k `,` $v `,` $rows attr-dict `:` type($k) `,` type($rows) `->` type($kv)";
+  let assemblyFormat = "$k `,` $v `,` $rows attr-dict `:` type($k) `,` qualified(type($rows)) `->` qualified(type($kv))";
   let hasVerifier = 1; // c2, c3, c4
 }
 
@@ -125,7 +125,7 @@ def Gemma_KvSharedOp : Gemma_Op<"kv_shared", (ins)> {
     Constraints: (c1) `layer` is present.
   }];
   let results = (outs Gemma_Kv:$kv);
-  let assemblyFormat = "attr-dict `:` type($kv)";
+  let assemblyFormat = "attr-dict `:` qualified(type($kv))";
   let hasVerifier = 1; // c1
 }
 
@@ -145,7 +145,7 @@ def Gemma_AttentionOp : Gemma_Op<"attention", (ins Gemma_Activation:$q, Gemma_Kv
   }];
   let results = (outs Gemma_Activation:$result);
   let assemblyFormat = [{$q `,` $kv `,` $rows `heads` `=` $heads `scale` `=` $scale attr-dict
-    `:` type($q) `,` type($kv) `,` type($rows)}];
+    `:` type($q) `,` qualified(type($kv)) `,` qualified(type($rows))}];
   let hasVerifier = 1; // c2, c3, c4
 }
 
@@ -208,7 +208,7 @@ def Gemma_PerLayerInputsOp : Gemma_Op<"per_layer_inputs", (ins Gemma_Activation:
   let assemblyFormat = [{$e `,` $rows `table` `=` $table `projection` `=` $projection `norm` `=` $norm
     `first_layer` `=` $first_layer `layer_count` `=` $layer_count `width` `=` $width
     `projection_scale` `=` $projection_scale `table_scale` `=` $table_scale `combine_scale` `=` $combine_scale
-    `eps` `=` $eps attr-dict `:` type($e) `,` type($rows) `->` type($result)}];
+    `eps` `=` $eps attr-dict `:` type($e) `,` qualified(type($rows)) `->` type($result)}];
   let hasVerifier = 1; // c1, c5, part of c2; the rest in verifySymbolUses
 }
 

@@ -113,8 +113,8 @@ LogicalResult ModelOp::verifyRegions() {
       sets[argument] = rows.getSet();
   for (Operation &op : getBody().front()) {
     if (auto result = dyn_cast<ReturnOp>(op)) {
-      for (auto [value, expected] : {std::pair(result.getLogits(), RowSet::kLogits),
-                                     std::pair(result.getHidden(), RowSet::kTail)}) {
+      for (auto [value, expected] :
+           {std::pair(result.getLogits(), RowSet::kLogits), std::pair(result.getHidden(), RowSet::kTail)}) {
         auto found = sets.find(value);
         if (found != sets.end() && found->second != expected)
           return result.emitOpError() << "returns a value of the " << stringifyRowSet(found->second)
