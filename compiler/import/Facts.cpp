@@ -222,8 +222,8 @@ LogicalResult Reader::readOwnKv(int64_t index, LayerFacts &layer, TensorRef fuse
     layer.kvHeads = layer.valueIsKey ? rest : rest / 2;
     if (rest <= 0 || (!layer.valueIsKey && rest % 2))
       return source_.error(fused) << "'" << fused.tensor->name << "' has " << fused.rows()
-                                  << " rows, which do not hold " << layer.heads << " query heads and K/V heads of "
-                                  << layer.headDim;
+                                  << " rows, which do not hold " << layer.heads
+                                  << " query heads and K/V heads of " << layer.headDim;
   } else {
     return source_.require(layerName(index, "attn_k.weight")), failure();
   }
@@ -300,8 +300,9 @@ LogicalResult Reader::readMlp(int64_t index, LayerFacts &layer) {
   if (!router)
     return statedExperts ? (require(index, "ffn_gate_inp.weight"), failure()) : success();
   layer.experts = router.rows();
-  TensorRef down = source_.find({layerName(index, "ffn_down_exps.weight"), layerName(index, "ffn_down_exps.0.weight"),
-                                 layerName(index, "ffn_down_exps.0")});
+  TensorRef down =
+      source_.find({layerName(index, "ffn_down_exps.weight"), layerName(index, "ffn_down_exps.0.weight"),
+                    layerName(index, "ffn_down_exps.0")});
   if (!down)
     return require(index, "ffn_down_exps.weight"), failure();
   layer.expertFf = down.columns();
@@ -362,7 +363,9 @@ std::optional<ModelFacts> Reader::read() {
 
 } // namespace
 
-std::string layerName(int64_t layer, StringRef name) { return "blk." + std::to_string(layer) + "." + name.str(); }
+std::string layerName(int64_t layer, StringRef name) {
+  return "blk." + std::to_string(layer) + "." + name.str();
+}
 
 std::optional<ModelFacts> readFacts(const Source &source) { return Reader(source).read(); }
 

@@ -24,18 +24,20 @@ ArrayAttr layerAttrs(MLIRContext *context, const ModelFacts &facts) {
   return ArrayAttr::get(context, layers);
 }
 
-ModelOp createModel(OpBuilder &builder, Location loc, const ModelFacts &facts, FlatSymbolRefAttr ropeFactors) {
+ModelOp createModel(OpBuilder &builder, Location loc, const ModelFacts &facts,
+                    FlatSymbolRefAttr ropeFactors) {
   MLIRContext *context = builder.getContext();
   auto i64 = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
   auto rope = [&](int64_t dim, double base, FlatSymbolRefAttr factors) {
     return RopeAttr::get(context, dim, builder.getF64FloatAttr(base), factors);
   };
-  auto model = ModelOp::create(builder, 
-      loc, builder.getStringAttr("text"), i64(facts.hidden), i64(facts.vocabulary), i64(facts.contextLength),
-      i64(facts.window), builder.getF32FloatAttr(facts.eps), i64(facts.expertsUsed), i64(facts.perLayerWidth),
-      builder.getF32FloatAttr(facts.softcap), rope(facts.ropeDimSliding, facts.ropeBaseSliding, {}),
-      rope(facts.ropeDimGlobal, facts.ropeBaseGlobal, ropeFactors), layerAttrs(context, facts),
-      ActivationTypeAttr(), KvElementAttr());
+  auto model = ModelOp::create(builder, loc, builder.getStringAttr("text"), i64(facts.hidden),
+                               i64(facts.vocabulary), i64(facts.contextLength), i64(facts.window),
+                               builder.getF32FloatAttr(facts.eps), i64(facts.expertsUsed),
+                               i64(facts.perLayerWidth), builder.getF32FloatAttr(facts.softcap),
+                               rope(facts.ropeDimSliding, facts.ropeBaseSliding, {}),
+                               rope(facts.ropeDimGlobal, facts.ropeBaseGlobal, ropeFactors),
+                               layerAttrs(context, facts), ActivationTypeAttr(), KvElementAttr());
   Block &block = model.getBody().emplaceBlock();
   for (RowSet set : {RowSet::kBody, RowSet::kTail, RowSet::kLogits})
     block.addArgument(RowsType::get(context, set), loc);
@@ -71,7 +73,8 @@ OwningOpRef<ModuleOp> importGguf(MLIRContext &context, ArrayRef<std::string> pat
   ModelOp model = createModel(builder, source->loc(), *facts, ropeFactors);
   weights.insertBefore(model);
   OpBuilder body = OpBuilder::atBlockEnd(&model.getBody().front());
-  if (failed(buildBody(body, *source, *facts, weights, model.getBody().front())) || failed(weights.checkRest()))
+  if (failed(buildBody(body, *source, *facts, weights, model.getBody().front())) ||
+      failed(weights.checkRest()))
     return {};
   if (failed(verify(*module))) {
     emitError(source->loc()) << "the imported model does not verify; this is a bug in the importer";

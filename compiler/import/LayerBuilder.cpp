@@ -16,7 +16,8 @@ struct Rows {
 
 class LayerBuilder {
 public:
-  LayerBuilder(OpBuilder &builder, const Source &source, const ModelFacts &facts, Weights &weights, Block &block)
+  LayerBuilder(OpBuilder &builder, const Source &source, const ModelFacts &facts, Weights &weights,
+               Block &block)
       : b_(builder), source_(source), facts_(facts), weights_(weights), rows_(block.getArgument(0)),
         tail_(block.getArgument(1)), logits_(block.getArgument(2)) {}
 
@@ -30,7 +31,9 @@ private:
   std::string name(StringRef suffix) const { return layerName(index_, suffix); }
   LayerKind kind() const { return layer_->sliding ? LayerKind::kSliding : LayerKind::kGlobal; }
   FloatAttr f32(double value) { return b_.getF32FloatAttr(static_cast<float>(value)); }
-  IntegerAttr layerAttr() { return layer_ ? b_.getI32IntegerAttr(static_cast<int32_t>(index_)) : IntegerAttr(); }
+  IntegerAttr layerAttr() {
+    return layer_ ? b_.getI32IntegerAttr(static_cast<int32_t>(index_)) : IntegerAttr();
+  }
   TapKindAttr tap(TapKind kind) { return TapKindAttr::get(b_.getContext(), kind); }
   Type wide(int64_t columns) { return getActivationType(b_.getContext(), columns); }
 
@@ -70,25 +73,26 @@ private:
 
 Value LayerBuilder::norm(Value x, Weight gain, int64_t groups, TapKindAttr tap) {
   return RmsNormOp::create(b_, gain.loc(), x.getType(), x, gain.symbol, b_.getI64IntegerAttr(groups),
-                              b_.getF32FloatAttr(facts_.eps), layerAttr(), tap);
+                           b_.getF32FloatAttr(facts_.eps), layerAttr(), tap);
 }
 
 Value LayerBuilder::normWithoutGain(Location loc, Value x, int64_t groups) {
   return RmsNormOp::create(b_, loc, x.getType(), x, FlatSymbolRefAttr(), b_.getI64IntegerAttr(groups),
-                              b_.getF32FloatAttr(facts_.eps), layerAttr(), TapKindAttr());
+                           b_.getF32FloatAttr(facts_.eps), layerAttr(), TapKindAttr());
 }
 
 Value LayerBuilder::linear(Value x, Rows rows, int64_t columns, TapKindAttr tap) {
   if (!rows.weight.symbol)
     return UnrealizedConversionCastOp::create(b_, rows.weight.loc(), wide(columns), x).getResult(0);
   Attribute attr = part(rows.weight, rows.first, columns, 0);
-  return LinearOp::create(b_, rows.weight.loc(), TypeRange(wide(columns)), x, b_.getArrayAttr(attr), layerAttr(), tap)
+  return LinearOp::create(b_, rows.weight.loc(), TypeRange(wide(columns)), x, b_.getArrayAttr(attr),
+                          layerAttr(), tap)
       .getOutputs()[0];
 }
 
 Value LayerBuilder::rope(Location loc, Value x, int64_t heads) {
   return RopeOp::create(b_, loc, x.getType(), x, rows_, LayerKindAttr::get(b_.getContext(), kind()),
-                           b_.getI64IntegerAttr(heads), layerAttr(), TapKindAttr());
+                        b_.getI64IntegerAttr(heads), layerAttr(), TapKindAttr());
 }
 
 Value LayerBuilder::add(Location loc, Value a, Value b) {
@@ -101,7 +105,7 @@ Value LayerBuilder::kv(Value x) {
   auto type = KvType::get(b_.getContext(), kvHeads, dim, layer_->sliding ? facts_.window : 0);
   if (layer_->sharesKv)
     return KvSharedOp::create(b_, source_.loc(source_.find(name("attn_q_norm.weight"))), type, layerAttr(),
-                                 TapKindAttr());
+                              TapKindAttr());
   int64_t queries = layer_->heads * dim;
   int64_t all = queries + columns * (layer_->valueIsKey ? 1 : 2);
   auto projection = [&](StringRef own, int64_t first) -> Rows {
@@ -144,9 +148,9 @@ Value LayerBuilder::attention(Value h) {
   Value keysAndValues = kv(x);
   if (layer_->sharesKv)
     ignoreUnusedKv();
-  Value attended = AttentionOp::create(b_, queryRows.weight.loc(), query.getType(), query, keysAndValues, rows_,
-                                          b_.getI64IntegerAttr(layer_->heads), f32(1.0), layerAttr(),
-                                          TapKindAttr());
+  Value attended =
+      AttentionOp::create(b_, queryRows.weight.loc(), query.getType(), query, keysAndValues, rows_,
+                          b_.getI64IntegerAttr(layer_->heads), f32(1.0), layerAttr(), TapKindAttr());
   Rows output = plain(name("attn_output.weight"), facts_.hidden, queries);
   Value o = linear(attended, output, facts_.hidden, tap(TapKind::kAttention));
   Weight post = gain({name("post_attention_norm.weight"), name("attn_post_norm.weight")});
@@ -167,8 +171,10 @@ Value LayerBuilder::denseMlp(Value h) {
   }
   Value gated = linear(x, gate, ff);
   Value upped = linear(x, up, ff);
-  Value product = GegluOp::create(b_, up.weight.loc(), gated.getType(), gated, upped, layerAttr(), TapKindAttr());
-  return linear(product, plain(name("ffn_down.weight"), facts_.hidden, ff), facts_.hidden, tap(TapKind::kMlp));
+  Value product =
+      GegluOp::create(b_, up.weight.loc(), gated.getType(), gated, upped, layerAttr(), TapKindAttr());
+  return linear(product, plain(name("ffn_down.weight"), facts_.hidden, ff), facts_.hidden,
+                tap(TapKind::kMlp));
 }
 
 Value LayerBuilder::experts(Value a) {
@@ -191,13 +197,13 @@ Value LayerBuilder::experts(Value a) {
   int64_t stride = fused ? 2 * ff : ff;
   auto idsType = RankedTensorType::get({ShapedType::kDynamic, used}, b_.getI32Type());
   auto route = RouteOp::create(b_, router.loc(), idsType, wide(used), a, router.symbol, scale.symbol,
-                                  expertScale.symbol, b_.getI64IntegerAttr(count), b_.getI64IntegerAttr(used),
-                                  f32(1.0 / std::sqrt(static_cast<double>(hidden))),
-                                  b_.getF32FloatAttr(facts_.eps), layerAttr(), tap(TapKind::kRouter));
+                               expertScale.symbol, b_.getI64IntegerAttr(count), b_.getI64IntegerAttr(used),
+                               f32(1.0 / std::sqrt(static_cast<double>(hidden))),
+                               b_.getF32FloatAttr(facts_.eps), layerAttr(), tap(TapKind::kRouter));
   return ExpertsOp::create(b_, gate.loc(), wide(hidden), x, route.getIds(), route.getWeights(),
-                              part(gate, 0, ff, stride), part(up, fused ? ff : 0, ff, stride),
-                              part(down, 0, hidden, hidden), b_.getI64IntegerAttr(count), layerAttr(),
-                              TapKindAttr());
+                           part(gate, 0, ff, stride), part(up, fused ? ff : 0, ff, stride),
+                           part(down, 0, hidden, hidden), b_.getI64IntegerAttr(count), layerAttr(),
+                           TapKindAttr());
 }
 
 Value LayerBuilder::mlp(Value h) {
@@ -222,9 +228,10 @@ Value LayerBuilder::perLayerInputs() {
   Weight norm = weights_.vector("per_layer_proj_norm.weight", width);
   if (weights_.failed())
     return {};
-  return PerLayerInputsOp::create(b_, 
-      table.loc(), wide(width), embedding_, rows_, table.symbol, part(projection, index_ * width, width, 0),
-      norm.symbol, b_.getI64IntegerAttr(index_), b_.getI64IntegerAttr(1), b_.getI64IntegerAttr(width),
+  return PerLayerInputsOp::create(
+      b_, table.loc(), wide(width), embedding_, rows_, table.symbol,
+      part(projection, index_ * width, width, 0), norm.symbol, b_.getI64IntegerAttr(index_),
+      b_.getI64IntegerAttr(1), b_.getI64IntegerAttr(width),
       f32(1.0 / std::sqrt(static_cast<double>(facts_.hidden))), f32(std::sqrt(static_cast<double>(width))),
       f32(1.0 / std::sqrt(2.0)), b_.getF32FloatAttr(facts_.eps), layerAttr(), tap(TapKind::kPerLayerInputs));
 }
@@ -232,7 +239,8 @@ Value LayerBuilder::perLayerInputs() {
 Value LayerBuilder::addPerLayerInput(Value h, Value inputs) {
   Rows gate = plain(name("inp_gate.weight"), facts_.perLayerWidth, facts_.hidden);
   Value gated = linear(h, gate, facts_.perLayerWidth);
-  Value product = GegluOp::create(b_, gate.weight.loc(), gated.getType(), gated, inputs, layerAttr(), TapKindAttr());
+  Value product =
+      GegluOp::create(b_, gate.weight.loc(), gated.getType(), gated, inputs, layerAttr(), TapKindAttr());
   Value projected =
       linear(product, plain(name("proj.weight"), facts_.hidden, facts_.perLayerWidth), facts_.hidden);
   Weight post = gain(name("post_norm.weight"));
@@ -244,8 +252,8 @@ LogicalResult LayerBuilder::build() {
   if (weights_.failed())
     return failure();
   embedding_ = EmbedOp::create(b_, table.loc(), wide(facts_.hidden), rows_, table.symbol,
-                                  f32(std::sqrt(static_cast<double>(facts_.hidden))), IntegerAttr(),
-                                  tap(TapKind::kEmbed));
+                               f32(std::sqrt(static_cast<double>(facts_.hidden))), IntegerAttr(),
+                               tap(TapKind::kEmbed));
   Value h = embedding_;
   for (int64_t i = 0, n = static_cast<int64_t>(facts_.layers.size()); i < n; ++i) {
     setLayer(i);
@@ -274,8 +282,9 @@ LogicalResult LayerBuilder::build() {
     return SelectRowsOp::create(b_, outputNorm.loc(), x.getType(), x, rows, IntegerAttr(), TapKindAttr());
   };
   Value hidden = norm(select(h, tail_), outputNorm, 1, tap(TapKind::kNorm));
-  Value logits = LogitsOp::create(b_, head.loc(), wide(facts_.vocabulary), select(hidden, logits_), head.symbol,
-                                     b_.getF32FloatAttr(facts_.softcap), IntegerAttr(), TapKindAttr());
+  Value logits =
+      LogitsOp::create(b_, head.loc(), wide(facts_.vocabulary), select(hidden, logits_), head.symbol,
+                       b_.getF32FloatAttr(facts_.softcap), IntegerAttr(), TapKindAttr());
   ReturnOp::create(b_, outputNorm.loc(), logits, hidden);
   return success();
 }

@@ -25,7 +25,8 @@ LogicalResult checkArchitecture(const Source &source) {
 
 } // namespace
 
-std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string> paths, bool allowMissingData) {
+std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string> paths,
+                                     bool allowMissingData) {
   auto source = std::unique_ptr<Source>(new Source(context));
   if (paths.empty()) {
     emitError(UnknownLoc::get(&context)) << "no GGUF file given";

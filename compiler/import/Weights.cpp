@@ -120,7 +120,8 @@ Weight Weights::stack(const std::string &stem, int64_t experts, int64_t rows, in
       std::string name = stem + "." + std::to_string(e);
       TensorRef one = source_.find({name + ".weight", name});
       if (!one) {
-        source_.error() << "missing tensor '" << stem << ".weight'" << (e ? ", expert " + std::to_string(e) : "");
+        source_.error() << "missing tensor '" << stem << ".weight'"
+                        << (e ? ", expert " + std::to_string(e) : "");
         return fail();
       }
       tensors.push_back(one);
@@ -144,8 +145,9 @@ LogicalResult Weights::checkRest() const {
     for (StringRef suffix : {".scale", ".input_scale", ".bias"}) {
       StringRef stem = name;
       if (stem.consume_back(suffix) && made_.contains((stem + ".weight").str()))
-        return source_.error(tensor) << "'" << name << "' goes with a weight of the model, but such tensors are not "
-                                                       "supported yet";
+        return source_.error(tensor) << "'" << name
+                                     << "' goes with a weight of the model, but such tensors are not "
+                                        "supported yet";
     }
     if (unknown++ == 0)
       firstUnknown = tensor;

@@ -80,7 +80,7 @@ def Gemma_RopeAttr : Gemma_Attr<"Rope", "rope"> {
 
     Constraints: (c1) `dim` is even and positive. (c2) `base` is an f64 above 1.
     ```mlir
-    #gemma.rope<dim = 512, base = 1.000000e+06, factors = @rope_freqs.weight>
+    #gemma.rope<dim = 512, base = 1.000000e+06 : f64, factors = @rope_freqs.weight>
     ```
   }];
   let parameters = (ins "int64_t":$dim, "::mlir::FloatAttr":$base,
