@@ -1,4 +1,5 @@
-// Writes the seed corpora: <folder>/gguf/* and <folder>/module/*.
+// Writes the seed corpora: <folder>/<fuzzer>/*.
+#include "compiler/emit/tokenizer/TokenizerTables.h"
 #include "test/support/GgufBuilder.h"
 #include "test/support/ModuleBuilder.h"
 
@@ -14,6 +15,51 @@ bool write(const std::filesystem::path &path, const std::string &content) {
   file << content;
   return file.good();
 }
+
+/// A vocabulary of control tokens, all bytes, a few letters and their merges, as a model file.
+std::string vocabularyGguf() {
+  using g4::test::bytesOf;
+  using B = g4::test::GgufBuilder;
+  std::string tokens, types;
+  uint32_t count = 0;
+  const auto add = [&](const std::string &token, int32_t type) {
+    tokens += g4::test::ggufString(token);
+    types += bytesOf(type);
+    ++count;
+  };
+  for (const char *control : {"<pad>", "<eos>", "<bos>", "<unk>"})
+    add(control, 3);
+  for (int byte = 0; byte < 256; ++byte) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", byte);
+    add(text, 6);
+  }
+  for (const char *text : {"a", "b", "ab", "\n", "\xe2\x96\x81",
+                           "\xe2\x96\x81"
+                           "a"})
+    add(text, 1);
+  add("<|turn>", 4);
+  B b;
+  b.addString("tokenizer.ggml.model", "gemma4")
+      .addArray("tokenizer.ggml.tokens", B::kString, count, tokens)
+      .addArray("tokenizer.ggml.token_type", B::kI32, count, types)
+      .addArray("tokenizer.ggml.merges", B::kString, 2,
+                g4::test::ggufString("a b") + g4::test::ggufString("\xe2\x96\x81 a"))
+      .add("tokenizer.ggml.bos_token_id", B::kU32, bytesOf(2u))
+      .add("tokenizer.ggml.eos_token_id", B::kU32, bytesOf(1u));
+  return b.build();
+}
+
+/// The tables of that vocabulary; empty if they could not be built.
+std::string vocabularyTables(const std::string &gguf) {
+  const auto file = g4::gguf::File::parse(std::as_bytes(std::span(gguf)), {});
+  if (!file.ok())
+    return "";
+  const auto source = g4::emit::tokenizerSourceFromGguf(**file);
+  const auto blob = source.ok() ? g4::emit::buildTokenizerTables(*source) : source.status();
+  return blob.ok() ? std::string(reinterpret_cast<const char *>(blob->data()), blob->size()) : "";
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -34,11 +80,16 @@ int main(int argc, char **argv) {
                                      g4::module::fb::Module::Pack(builder, unpackHeader(artifact).get()));
   const std::string header(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
 
+  const std::string vocabulary = vocabularyGguf();
+  const std::string tables = vocabularyTables(vocabulary);
+
   // The first byte tells the fuzzer how to take the rest.
   const bool ok = write(folder + "/gguf/small", '\0' + gguf) &&
                   write(folder + "/gguf/header", '\1' + smallGguf().header()) &&
                   write(folder + "/gguf/tiny", '\0' + tiny.build()) &&
                   write(folder + "/module/header", '\0' + header) &&
-                  write(folder + "/module/artifact", '\1' + whole);
+                  write(folder + "/module/artifact", '\1' + whole) && !tables.empty() &&
+                  write(folder + "/tokenizer/tables", '\0' + tables) &&
+                  write(folder + "/tokenizer/vocabulary", '\1' + vocabulary);
   return ok ? 0 : 1;
 }
