@@ -7,7 +7,9 @@ packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 lld-22 liblld-22-dev libclang-rt-22-dev libzstd-dev zlib1g-dev
   spirv-tools
   # Build.
-  cmake ninja-build ccache pkg-config flatbuffers-compiler libflatbuffers-dev ca-certificates
+  cmake ninja-build ccache flatbuffers-compiler libflatbuffers-dev
+  # Fetching and patching the Jinja engine (cmake/Jinja.cmake).
+  git python3-pip ca-certificates
   # Runtime.
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev libvulkan-dev
   # Tests: GoogleTest, a Vulkan device in software, numpy.

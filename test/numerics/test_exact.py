@@ -4,6 +4,7 @@ import numpy as np
 
 import common
 from common import EXACT, EXACT_LOGITS, FIXTURES, Case
+from taps import check_taps
 
 MODELS = ("e-style", "e-style-kvorder", "dense-keqv", "moe", "unified")
 PROMPTS = ("p1", "p7", "p40", "p100")
@@ -58,49 +59,11 @@ class Exact(Case):
 class Taps(Case):
     """The compiled program's own intermediate values, so that a failure names the first wrong layer."""
 
-    def check(self, name):
-        artifact = self.tools.compile(FIXTURES / name / f"{name}-F32.gguf", *EXACT)
-        reference = np.load(FIXTURES / name / "reference.npz")
-        taps = self.tools.taps(artifact, reference["p7_ids"])
-        # The same relative error that EXACT_LOGITS allows the logits.
-        relative = EXACT_LOGITS / np.abs(reference["p7_logits"]).max()
-        wanted = [k[3:] for k in reference.files if k.startswith("p7_") and k[3:] in expected_taps(reference.files)]
-        self.at_least(len(wanted), 3 * int(reference_layers(reference.files)), "stored intermediate values")
-        for tap in wanted:
-            want = reference[f"p7_{tap}"]
-            with self.subTest(model=name, tap=tap):
-                self.assertIn(tap, taps)
-                got = taps[tap]
-                if tap.startswith("router_idx"):
-                    margin = reference["p7_router_margin"][int(tap[len("router_idx"):])]
-                    self.ok(common.experts_differ(got, want, margin), tap)
-                else:
-                    self.ok(common.differs(got.reshape(want.shape), want, relative * np.abs(want).max()), tap)
-
-    def test_e_style(self):
-        self.check("e-style")
-
-    def test_e_style_kvorder(self):
-        self.check("e-style-kvorder")
-
-    def test_dense(self):
-        self.check("dense-keqv")
-
-    def test_moe(self):
-        self.check("moe")
-
-    def test_unified(self):
-        self.check("unified")
-
-
-def reference_layers(names):
-    return sum(name.startswith("p7_h_layer") for name in names)
-
-
-def expected_taps(names):
-    """The names of --taps for which the reference stores a value. K and V are checked through what reads them."""
-    kinds = ("h_embed", "h_layer", "attn_o", "mlp", "h_norm", "per_layer_inputs", "router_prob", "router_idx", "router_w")
-    return {n[3:] for n in names if n.startswith("p7_") and n[3:].rstrip("0123456789") in kinds}
+    def test_every_layer(self):
+        for name in MODELS:
+            reference = np.load(FIXTURES / name / "reference.npz")
+            artifact = self.tools.compile(FIXTURES / name / f"{name}-F32.gguf", *EXACT)
+            check_taps(self, name, reference, self.tools.taps(artifact, reference["p7_ids"]))
 
 
 if __name__ == "__main__":
