@@ -1,12 +1,11 @@
 /// What one run of the step program is asked for, and what it gives.
 #pragma once
 
+#include "runtime/engine/Tap.h"
 #include "runtime/kv/KvCache.h"
 
 #include <cstdint>
-#include <functional>
 #include <span>
-#include <string_view>
 
 namespace g4::engine {
 
@@ -27,23 +26,6 @@ struct StepOutput {
   std::span<const float> logits; ///< [logit rows, vocabulary], row-major, after the softcap
   std::span<const float> hidden; ///< [tail rows, hidden], row-major, after the final norm
 };
-
-/// One named intermediate value of a step.
-struct TapView {
-  enum class Type : uint8_t { kF32, kI32 };
-  enum class Set : uint8_t { kRows, kTail, kLogits, kSingle };
-  std::string_view name;
-  int32_t layer; ///< -1: belongs to no layer
-  Type type;
-  Set set;             ///< which rows of the step it is over
-  uint32_t rows;       ///< how many
-  uint32_t columns;    ///< elements per row
-  uint64_t rowBytes;   ///< from one row to the next
-  const std::byte *data;
-};
-
-/// Called after the dispatch that writes the value; the view ends with the call. A failure stops the step.
-using TapFn = std::function<Status(const TapView &)>;
 
 /// Work done since the engine was made.
 struct StepCounters {
