@@ -113,6 +113,10 @@ std::unique_ptr<fb::BindingT> HeaderBuilder::bind(Value v) {
         binding->kind = fb::BindingKind::arena;
         binding->index = bufferIndex.lookup(v);
       })
+      .Case([&](exec::ColumnsOp op) {
+        binding = bind(op.getBuffer());
+        binding->offset += op.getFirst() * op.getBuffer().getType().getElement().getIntOrFloatBitWidth() / 8;
+      })
       .Case([&](exec::WeightOp op) {
         binding->kind = fb::BindingKind::weight;
         binding->index = weightByOffset.lookup(op.getOffset().value_or(0));

@@ -84,9 +84,8 @@ def Exec_Norm : Exec_Attr<"Norm", "norm"> {
 
 def Exec_Ple : Exec_Attr<"Ple", "ple"> {
   let summary = "The per-layer-input chain of a row: gate, GELU times input, projection, norm, add.";
-  let parameters = (ins "::g4::exec::MatrixAttr":$gate, "::g4::exec::MatrixAttr":$projection,
-                        "int64_t":$first, "int64_t":$stride);
-  let description = [{ The inputs of a row are columns [first, first + width) of a buffer with `stride` columns. }];
+  let parameters = (ins "::g4::exec::MatrixAttr":$gate, "::g4::exec::MatrixAttr":$projection, "int64_t":$stride);
+  let description = [{ The inputs of a row are the first columns of a buffer with `stride` columns. }];
 }
 
 def Exec_Route : Exec_Attr<"Route", "route"> {
@@ -223,6 +222,16 @@ def Exec_BufferOp : Exec_Op<"buffer", [MemoryEffects<[MemAlloc]>]> {
   let assemblyFormat = "$name (`at` $offset^)? attr-dict `:` type($result)";
 }
 
+def Exec_ColumnsOp : Exec_Op<"columns", [Pure]> {
+  let summary = "A buffer from column `first` of each row on.";
+  let description = [{
+    The rows stay as far apart as they were: layers that read other columns of one buffer share a kernel.
+  }];
+  let arguments = (ins Exec_Buffer:$buffer, I64Attr:$first);
+  let results = (outs Exec_Buffer:$result);
+  let assemblyFormat = "$buffer `from` $first attr-dict `:` type($buffer) `->` type($result)";
+}
+
 def Exec_WeightOp : Exec_Op<"weight", [Pure]> {
   let summary = "A part of a GGUF weight, stored packed for the target family, as an f32 vector, or as in the file.";
   let description = [{
@@ -277,7 +286,7 @@ def Exec_ReturnOp : Exec_Op<"return", [Terminator, ParentOneOf<["ProgramOp"]>]> 
   let assemblyFormat = "$outputs $names attr-dict `:` type($outputs)";
 }
 
-def Exec_KernelOp : Exec_Op<"kernel", [Symbol, IsolatedFromAbove]> {
+def Exec_KernelOp : Exec_Op<"kernel", [Symbol, IsolatedFromAbove, AutomaticAllocationScope]> {
   let summary = "A kernel: a specification, and after lower-exec-to-tile a body.";
   let description = [{
     The body's arguments are the memrefs of the signature, then the first and one past the last work item.

@@ -33,6 +33,12 @@ void ExecDialect::initialize() {
       >();
 }
 
+BufferOp bufferOf(Value value) {
+  if (auto columns = value.getDefiningOp<ColumnsOp>())
+    return bufferOf(columns.getBuffer());
+  return value.getDefiningOp<BufferOp>();
+}
+
 int64_t ProgramOp::capacity(RowSet set) {
   switch (set) {
   case RowSet::rows:

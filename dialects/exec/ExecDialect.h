@@ -19,3 +19,8 @@
 #include "dialects/exec/ExecTypes.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/exec/ExecOps.h.inc"
+
+namespace g4::exec {
+/// The exec.buffer that `value` is, or is columns of; null for weights, pages and slots.
+BufferOp bufferOf(mlir::Value value);
+} // namespace g4::exec

@@ -12,8 +12,8 @@ namespace {
 
 /// What two values must not be touched at the same time by: the buffer, or a layer's pages.
 const void *storageOf(Value v) {
-  if (isa<BufferType>(v.getType()))
-    return v.getAsOpaquePointer();
+  if (BufferOp buffer = bufferOf(v))
+    return buffer.getOperation();
   if (auto kv = v.getDefiningOp<KvOp>()) // equal ops name the same pages
     return kv.getLayerAttr().getAsOpaquePointer();
   return nullptr; // weights and slots are only read

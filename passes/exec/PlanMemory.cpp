@@ -47,13 +47,13 @@ struct PlanMemoryPass : impl::PlanMemoryPassBase<PlanMemoryPass> {
     llvm::MapVector<Value, Interval> intervals;
     int phase = 0;
     auto touch = [&](Value v, int at) {
-      auto buffer = v.getDefiningOp<BufferOp>();
+      BufferOp buffer = bufferOf(v);
       if (!buffer)
         return;
       BufferType type = buffer.getType();
       uint64_t size = type.getRowBytes() * program.capacity(type.getSet());
       size = (size + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-      auto [it, isNew] = intervals.try_emplace(v, Interval{buffer, size, at, at, intervals.size()});
+      auto [it, isNew] = intervals.try_emplace(buffer.getResult(), Interval{buffer, size, at, at, intervals.size()});
       it->second.last = std::max(it->second.last, at);
     };
     for (Operation &op : program.getBody().front()) {

@@ -347,8 +347,9 @@ LogicalResult Lowering::emitChain(Value h, Chain chain) {
     auto gate = cast<gguf::PartAttr>(chain.pleGate.getParts()[0]), projection = cast<gguf::PartAttr>(chain.pleProjection.getParts()[0]);
     auto layer = gemma::getLayer(chain.pleSlice);
     int64_t first = (layer.value_or(0) - chain.pleSlice.getFirstLayer()) * chain.pleSlice.getWidth();
-    ple = PleAttr::get(context, matrixOf(gate), matrixOf(projection), first, gemma::getColumns(chain.pleSlice.getInputs()));
-    operands["ple"] = buffers.lookup(chain.pleSlice.getInputs());
+    ple = PleAttr::get(context, matrixOf(gate), matrixOf(projection), gemma::getColumns(chain.pleSlice.getInputs()));
+    Value inputs = buffers.lookup(chain.pleSlice.getInputs());
+    operands["ple"] = ColumnsOp::create(b, loc, inputs.getType(), inputs, first);
     operands["ple_gate"] = weight(Storage::packed, gate);
     operands["ple_projection"] = weight(Storage::packed, projection);
     operands["ple_norm"] = vector(chain.pleNorm);

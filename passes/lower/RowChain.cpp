@@ -106,7 +106,7 @@ void RowChain::perLayerInputs(Value first, Value n) {
     t.forRowTiles(n, [&](Value m, int64_t tile) {
       SmallVector<Value> rows = rowsFrom(m, tile);
       for (auto [row, sum] : llvm::zip(rows, t.contract(ple.getGate(), t.arg("ple_gate"), g, pleIn, rows, int8))) {
-        Value input = t.loadStrip(t.arg("ple"), {t.add(first, row), t.add(column, t.index(ple.getFirst()))});
+        Value input = t.loadStrip(t.arg("ple"), {t.add(first, row), column});
         t.storeStrip(t.mulf(t.gelu(sum), input), block, {row, column});
       }
     });

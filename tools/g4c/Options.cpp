@@ -24,14 +24,13 @@ const char *kOverview =
     "  g4c model.gguf --emit=exec -o model.mlir       stop after a stage and print it\n"
     "  g4c model.mlir -o model.g4m                    go on from a printed stage\n";
 
-} // namespace
-
-Options parseOptions(int argc, char **argv) {
-  // Local, so that nothing global remembers a command line.
-  cl::OptionCategory category("g4c options");
-  cl::list<std::string> inputs(cl::Positional, cl::desc("<model.gguf or stage.mlir>"), cl::OneOrMore, cl::cat(category));
-  cl::opt<std::string> output("o", cl::desc("Output file (default: the input's name with .g4m; '-' prints a stage)"), cl::value_desc("file"), cl::cat(category));
-  cl::opt<Emit> emit("emit", cl::desc("What to write"), cl::init(Emit::kArtifact), cl::cat(category),
+/// The declared options. LLVM keeps pointers to them (lld resets every option before it links), so they live as long
+/// as the Options that were read from them.
+struct CommandLine {
+  cl::OptionCategory category{"g4c options"};
+  cl::list<std::string> inputs{cl::Positional, cl::desc("<model.gguf or stage.mlir>"), cl::OneOrMore, cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("Output file (default: the input's name with .g4m; '-' prints a stage)"), cl::value_desc("file"), cl::cat(category)};
+  cl::opt<Emit> emit{"emit", cl::desc("What to write"), cl::init(Emit::kArtifact), cl::cat(category),
                      cl::values(clEnumValN(Emit::kArtifact, "artifact", "the whole artifact (default)"),
                                 clEnumValN(Emit::kGguf, "gguf", "the model as imported"),
                                 clEnumValN(Emit::kGemma, "gemma", "after the model's own passes"),
@@ -39,13 +38,20 @@ Options parseOptions(int argc, char **argv) {
                                 clEnumValN(Emit::kTile, "tile", "kernel bodies before a target is chosen"),
                                 clEnumValN(Emit::kLlvm, "llvm", "optimised LLVM IR of the first --cpu"),
                                 clEnumValN(Emit::kAsm, "asm", "assembly of the first --cpu"),
-                                clEnumValN(Emit::kObj, "obj", "object file of the first --cpu")));
-  cl::opt<std::string> target("target", cl::desc("Target (cpu)"), cl::init("cpu"), cl::cat(category));
-  cl::list<std::string> cpu("cpu", cl::CommaSeparated, cl::desc("CPU levels in the artifact: all (default), host, x86-64-v3, avx-vnni, avx512-vnni"), cl::value_desc("levels"), cl::cat(category));
-  cl::opt<std::string> activations("activations", cl::desc("int8 (default, fast) or f32 (exact; implies --kv=f32 unless given)"), cl::init("int8"), cl::cat(category));
-  cl::opt<std::string> kv("kv", cl::desc("K/V cache elements: f16 (default), f32 or bf16"), cl::cat(category));
-  cl::opt<std::string> weights("weights", cl::desc("file (default) or none: compile from shapes alone"), cl::init("file"), cl::cat(category));
-  cl::opt<int64_t> maxRows("max-rows", cl::desc("Rows of a step: the longest prefill chunk (default 512)"), cl::init(512), cl::cat(category));
+                                clEnumValN(Emit::kObj, "obj", "object file of the first --cpu"))};
+  cl::opt<std::string> target{"target", cl::desc("Target (cpu)"), cl::init("cpu"), cl::cat(category)};
+  cl::list<std::string> cpu{"cpu", cl::CommaSeparated, cl::desc("CPU levels in the artifact: all (default), host, x86-64-v3, avx-vnni, avx512-vnni"), cl::value_desc("levels"), cl::cat(category)};
+  cl::opt<std::string> activations{"activations", cl::desc("int8 (default, fast) or f32 (exact; implies --kv=f32 unless given)"), cl::init("int8"), cl::cat(category)};
+  cl::opt<std::string> kv{"kv", cl::desc("K/V cache elements: f16 (default), f32 or bf16"), cl::cat(category)};
+  cl::opt<std::string> weights{"weights", cl::desc("file (default) or none: compile from shapes alone"), cl::init("file"), cl::cat(category)};
+  cl::opt<int64_t> maxRows{"max-rows", cl::desc("Rows of a step: the longest prefill chunk (default 512)"), cl::init(512), cl::cat(category)};
+};
+
+} // namespace
+
+Options parseOptions(int argc, char **argv) {
+  auto line = std::make_shared<CommandLine>();
+  auto &[category, inputs, output, emit, target, levels, activations, kv, weights, maxRows] = *line;
   cl::HideUnrelatedOptions(category);
   mlir::registerPassManagerCLOptions();
   mlir::registerAsmPrinterCLOptions();
@@ -53,18 +59,19 @@ Options parseOptions(int argc, char **argv) {
   std::string message;
   llvm::raw_string_ostream errors(message);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errors)) {
-    llvm::StringRef line(message);
-    line.consume_front(std::string(argv[0]) + ": ");
-    usage(line.split('\n').first.trim());
+    llvm::StringRef first(message);
+    first.consume_front(std::string(argv[0]) + ": ");
+    usage(first.split('\n').first.trim());
   }
 
   Options o;
+  o.commandLine = line;
   o.inputs.assign(inputs.begin(), inputs.end());
   o.output = output;
   o.emit = emit;
   if (target != "cpu")
     usage("--target=" + target + " is not built yet: cpu");
-  std::vector<std::string> names(cpu.begin(), cpu.end());
+  std::vector<std::string> names(levels.begin(), levels.end());
   if (names.empty())
     names = {"all"};
   for (const cpu::Variant &v : cpu::variants()) {

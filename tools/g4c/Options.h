@@ -3,6 +3,7 @@
 
 #include "compiler/pipeline/Pipeline.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct Options {
   std::vector<std::string> cpus;  ///< names of cpu::variants(), best first
   bool weightsMissing = false;
   PipelineOptions pipeline;
+  std::shared_ptr<void> commandLine; ///< what LLVM keeps pointers to
 };
 
 /// Parses argv. On bad usage or --help prints and exits (2 or 0).

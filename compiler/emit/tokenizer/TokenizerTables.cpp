@@ -72,7 +72,7 @@ struct Builder {
 
   Status checkTokens();
   Status collectBytes(std::array<uint32_t, 256> &bytes) const;
-  Status collectMerges(std::vector<MergeEntry> &merges, bool &wordsBeginAtSpaces) const;
+  Status collectMerges(std::vector<MergeEntry> &merges, uint32_t (&joinsSpace)[8]) const;
   Status buildTrie(std::vector<TrieNode> &nodes, std::vector<TrieEdge> &edges) const;
 };
 
@@ -118,15 +118,14 @@ Status Builder::collectBytes(std::array<uint32_t, 256> &bytes) const {
   return {};
 }
 
-Status Builder::collectMerges(std::vector<MergeEntry> &merges, bool &wordsBeginAtSpaces) const {
-  wordsBeginAtSpaces = true;
+Status Builder::collectMerges(std::vector<MergeEntry> &merges, uint32_t (&joinsSpace)[8]) const {
   merges.reserve(source.merges.size());
   std::unordered_set<uint64_t> seen;
   seen.reserve(source.merges.size() * 2);
   for (size_t rank = 0; rank < source.merges.size(); ++rank) {
     std::string_view merge = source.merges[rank];
     // The parts hold no ASCII space as a rule; where one does, the cut is the first that names two known tokens.
-    MergeEntry entry{kNoToken, kNoToken, uint32_t(rank), kNoToken};
+    MergeEntry entry{kNoToken, kNoToken, uint32_t(merges.size()), kNoToken};
     for (size_t cut = merge.find(' ', 1); cut != merge.npos && entry.result == kNoToken;
          cut = merge.find(' ', cut + 1)) {
       std::string_view left = merge.substr(0, cut), right = merge.substr(cut + 1);
@@ -136,7 +135,7 @@ Status Builder::collectMerges(std::vector<MergeEntry> &merges, bool &wordsBeginA
         continue;
       entry.result = find(std::string(left) + std::string(right));
       if (entry.result != kNoToken && right.starts_with(kSpace) && !left.ends_with(kSpace))
-        wordsBeginAtSpaces = false;
+        joinsSpace[uint8_t(left.back()) / 32] |= 1u << uint8_t(left.back()) % 32;
     }
     if (entry.result == kNoToken)
       return invalidArgument("merge " + std::to_string(rank) + " " + quoted(merge) +
@@ -216,8 +215,8 @@ Result<std::vector<std::byte>> buildTokenizerTables(const TokenizerSource &sourc
   std::array<uint32_t, 256> byteTokens;
   G4_RETURN_IF_ERROR(builder.collectBytes(byteTokens));
   std::vector<MergeEntry> merges;
-  bool wordsBeginAtSpaces = false;
-  G4_RETURN_IF_ERROR(builder.collectMerges(merges, wordsBeginAtSpaces));
+  BlobWriter writer;
+  G4_RETURN_IF_ERROR(builder.collectMerges(merges, writer.header.joinsSpace));
   std::vector<TrieNode> nodes;
   std::vector<TrieEdge> edges;
   G4_RETURN_IF_ERROR(builder.buildTrie(nodes, edges));
@@ -237,7 +236,6 @@ Result<std::vector<std::byte>> buildTokenizerTables(const TokenizerSource &sourc
     firstIds.push_back(uint32_t(i));
     hashes.push_back(text::hashBytes(token));
   }
-  BlobWriter writer;
   writer.add(text::kTokenOffsets, offsets);
   writer.add(text::kTokenBytes, bytes);
   writer.add(text::kTokenTypes, types);
@@ -266,7 +264,6 @@ Result<std::vector<std::byte>> buildTokenizerTables(const TokenizerSource &sourc
   writer.add(text::kTrieNodes, nodes);
   writer.add(text::kTrieEdges, edges);
   writer.add(text::kSuppress, source.suppress);
-  writer.header.flags = wordsBeginAtSpaces ? uint32_t(text::kWordsBeginAtSpaces) : 0;
   writer.header.bos = source.bos.value_or(kNoToken);
   writer.header.eos = source.eos.value_or(kNoToken);
   writer.header.unknown = source.unknown.value_or(kNoToken);
