@@ -16,9 +16,11 @@
 namespace g4::module {
 
 /// Immutable after loading; share freely between threads. Owns the mapping: spans and header pointers live as
-/// long as it does. Every index, offset, size and count in `root()` was checked (Verifier.h), and the
-/// optional tables and vectors that readers need are present: `facts()`, `segments()`, `variants()`,
-/// `weights()`, `kv_layers()`, `kernels()`, `programs()`, and all names, are never null.
+/// long as it does. Every index, offset, size and count in `root()` was checked (Verifier.h).
+/// Never null: `facts()` and its `layers()`, `segments()`, `variants()`, `weights()`, `kv_layers()`, `kernels()`,
+/// `programs()`, a program's lists, a dispatch's `bindings()` and `grid()`, and the names of entries. May be null: all
+/// other texts, `sampling()`, the two ropes and their factors, lists of token ids, a weight's `sources()` and
+/// `place()`, a variant's `features()`, a dispatch's `taps()`.
 ///
 /// Trust: the header is untrusted input and is verified; a code segment is as trusted as a program.
 class Module {

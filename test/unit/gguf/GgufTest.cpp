@@ -239,8 +239,9 @@ TEST(GgufFaults, EachFailedAllocationIsResourceExhausted) {
     auto opened = File::open(stored.path(), {});
     failed = failing.failed();
     ASSERT_EQ(opened.ok(), !failed) << "allocation " << n;
-    if (failed)
+    if (failed) {
       ASSERT_EQ(opened.status().code(), Code::kResourceExhausted) << "allocation " << n;
+    }
   }
   EXPECT_GT(n, 20u); // the hook is in place
 }

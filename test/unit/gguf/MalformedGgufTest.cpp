@@ -133,8 +133,9 @@ TEST_P(MalformedGguf, IsRefusedInOneLine) {
   const std::string &message = parsed.status().message();
   EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-  if (*GetParam().message)
+  if (*GetParam().message) {
     EXPECT_EQ(parsed.status().code(), GetParam().code) << message;
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Fields, MalformedGguf, testing::ValuesIn(kCases),
                          [](const auto &info) { return std::string(info.param.name); });

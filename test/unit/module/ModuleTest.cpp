@@ -205,8 +205,9 @@ TEST_F(ModuleFile, EachFailedAllocationIsResourceExhausted) {
     auto loaded = Module::load(path);
     failed = failing.failed();
     ASSERT_EQ(loaded.ok(), !failed) << "allocation " << n;
-    if (failed)
+    if (failed) {
       ASSERT_EQ(loaded.status().code(), Code::kResourceExhausted) << "allocation " << n;
+    }
   }
   EXPECT_GT(n, 5u); // the hook is in place
 }
