@@ -1,0 +1,194 @@
+#include "runtime/api/g4.h"
+#include "tools/g4run/Commands.h"
+#include "tools/g4run/Npy.h"
+#include "tools/g4run/Progress.h"
+#include "tools/g4run/Taps.h"
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+namespace g4::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Times of one run, for --stats.
+struct Times {
+  double load = 0, prompt = 0, first = 0, generation = 0;
+};
+
+api::ModelOptions modelOptions(const Options &o) {
+  api::ModelOptions out;
+  out.threads = o.threads;
+  out.variant = o.variant;
+  out.contextTokens = o.context;
+  out.weightSeed = o.weightSeed;
+  return out;
+}
+
+Result<std::vector<int32_t>> promptIds(const api::Model &model, const Options &o) {
+  if (!o.ids.empty())
+    return o.ids;
+  api::ChatRequest request;
+  if (o.chat) {
+    G4_ASSIGN_OR_RETURN(request.json, readTextFile(*o.chat));
+    auto ids = model.chatPrompt(request);
+    return ids.ok() ? std::move(ids) : Status(ids.status()).withContext(*o.chat);
+  }
+  std::string text = o.prompt.value_or("");
+  if (o.file) {
+    G4_ASSIGN_OR_RETURN(text, readTextFile(*o.file));
+  }
+  if (o.raw)
+    return model.tokenize(text);
+  if (!o.system.empty())
+    request.messages.push_back({"system", o.system});
+  request.messages.push_back({"user", text});
+  request.thinking = o.think;
+  return model.chatPrompt(request);
+}
+
+Result<std::vector<int32_t>> forcedExperts(const api::Model &model, const Options &o, size_t rows) {
+  if (o.forcedExperts.empty())
+    return std::vector<int32_t>();
+  G4_ASSIGN_OR_RETURN(auto array, readNpyInts(o.forcedExperts));
+  const std::vector<uint64_t> want = {model.layers(), rows, model.expertsUsed()};
+  if (array.shape != want)
+    return invalidArgument(o.forcedExperts + ": shape must be [" + std::to_string(want[0]) + " layers, " +
+                           std::to_string(want[1]) + " prompt tokens, " + std::to_string(want[2]) + " experts used]");
+  return std::move(array.values);
+}
+
+/// Runs the prompt and writes what was asked about it.
+Status feedPrompt(const api::Model &model, api::Session &session, const Options &o, std::span<const int32_t> ids,
+                  const Interrupted &interrupted) {
+  G4_ASSIGN_OR_RETURN(const auto forced, forcedExperts(model, o, ids.size()));
+  std::optional<NpyWriter> logits;
+  TapFiles taps;
+  Progress progress("prompt", "tokens");
+  api::FeedRequest request;
+  request.ids = ids;
+  request.chunk = o.chunk;
+  request.forcedExperts = forced;
+  if (!o.logits.empty() || !o.taps.empty())
+    request.want = api::Want::kAll;
+  else
+    request.want = o.maxTokens == 0u ? api::Want::kNothing : api::Want::kLast;
+  if (!o.logits.empty()) {
+    G4_ASSIGN_OR_RETURN(logits, NpyWriter::create(o.logits, "<f4", ids.size(), model.vocabulary()));
+    request.onLogits = [&](std::span<const float> rows) { return logits->append(std::as_bytes(rows)); };
+  }
+  if (!o.taps.empty())
+    request.onTap = [&](const api::TapView &tap) { return taps.add(tap); };
+  request.onProgress = [&](uint32_t done, uint32_t total) {
+    progress.update(done, total);
+    return !interrupted();
+  };
+  G4_RETURN_IF_ERROR(session.feed(request));
+  if (logits)
+    G4_RETURN_IF_ERROR(logits->finish());
+  return o.taps.empty() ? Status() : taps.write(o.taps);
+}
+
+api::SamplingOptions samplingOptions(const api::Model &model, const Options &o) {
+  api::SamplingOptions out = model.defaultSampling();
+  out.temperature = o.temperature.value_or(out.temperature);
+  out.topK = o.topK.value_or(out.topK);
+  out.topP = o.topP.value_or(out.topP);
+  out.minP = o.minP.value_or(out.minP);
+  out.repetitionPenalty = o.repeatPenalty;
+  out.presencePenalty = o.presencePenalty;
+  out.frequencyPenalty = o.frequencyPenalty;
+  out.logitBias = o.logitBias;
+  out.seed = o.seed ? *o.seed : (uint64_t(std::random_device()()) << 32 | std::random_device()());
+  return out;
+}
+
+void printIds(std::span<const int32_t> ids) {
+  std::fputs("{\"ids\": [", stdout);
+  for (size_t i = 0; i < ids.size(); ++i)
+    std::printf("%s%d", i ? ", " : "", ids[i]);
+  std::fputs("]}\n", stdout);
+}
+
+Result<api::Generation> generate(const api::Model &model, api::Session &session, const Options &o, Times &times,
+                                 const Interrupted &interrupted) {
+  api::GenerateRequest request;
+  request.maxTokens = o.maxTokens.value_or(request.maxTokens);
+  request.sampling = samplingOptions(model, o);
+  request.stops = o.stops;
+  request.ignoreEos = o.ignoreEos;
+  request.suppress = !o.noSuppress;
+  const auto start = Clock::now();
+  char last = '\n'; // of the text; nothing needs no line end
+  request.onText = [&](std::string_view text) {
+    if (times.first == 0)
+      times.first = secondsSince(start);
+    if (!text.empty())
+      last = text.back();
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 && !interrupted();
+  };
+  auto out = session.generate(request);
+  times.generation = secondsSince(start);
+  if (last != '\n')
+    std::fputc('\n', stdout);
+  return out;
+}
+
+void printStats(const api::Model &model, size_t promptTokens, const api::Generation &generation, const Times &times) {
+  const auto rate = [](size_t n, double seconds) { return seconds > 0 ? double(n) / seconds : 0.0; };
+  static constexpr const char *kReasons[] = {"stop token", "stop text", "length", "context", "cancelled"};
+  const api::Counters c = model.counters();
+  std::fprintf(stderr, "code        %s, %u threads\n", model.variant().c_str(), model.threads());
+  std::fprintf(stderr, "load        %.3f s\n", times.load);
+  std::fprintf(stderr, "prompt      %zu tokens, %.3f s, %.1f tokens/s\n", promptTokens, times.prompt,
+               rate(promptTokens, times.prompt));
+  // The first token comes from the prompt's logits; the others each took a step.
+  const size_t steps = generation.ids.empty() ? 0 : generation.ids.size() - 1;
+  std::fprintf(stderr, "generation  %zu tokens, %.3f s, %.1f tokens/s, ended by %s\n", generation.ids.size(),
+               times.generation, rate(steps, times.generation - times.first), kReasons[size_t(generation.finish)]);
+  std::fprintf(stderr, "first token %.3f s\n", times.load + times.prompt + times.first);
+  std::fprintf(stderr, "work        %llu steps, %llu rows, %llu tail rows, %llu logit rows\n",
+               static_cast<unsigned long long>(c.steps), static_cast<unsigned long long>(c.rows),
+               static_cast<unsigned long long>(c.tailRows), static_cast<unsigned long long>(c.logitRows));
+  std::fprintf(stderr, "            %llu dispatches, %llu barriers, %.3f G multiplications\n",
+               static_cast<unsigned long long>(c.dispatches), static_cast<unsigned long long>(c.barriers),
+               double(c.macs) / 1e9);
+}
+
+} // namespace
+
+Result<std::string> readTextFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad())
+    return invalidArgument(path + ": cannot be read");
+  return text;
+}
+
+Status runGenerate(const Options &options, const Interrupted &interrupted) {
+  Times times;
+  auto start = Clock::now();
+  G4_ASSIGN_OR_RETURN(const auto model, api::Model::open(options.model, modelOptions(options)));
+  G4_ASSIGN_OR_RETURN(const auto ids, promptIds(*model, options));
+  G4_ASSIGN_OR_RETURN(const auto session, model->newSession());
+  times.load = secondsSince(start);
+  start = Clock::now();
+  G4_RETURN_IF_ERROR(feedPrompt(*model, *session, options, ids, interrupted));
+  times.prompt = secondsSince(start);
+  api::Generation generation;
+  if (options.maxTokens != 0u) {
+    G4_ASSIGN_OR_RETURN(generation, generate(*model, *session, options, times, interrupted));
+  }
+  if (options.printIds)
+    printIds(generation.ids);
+  if (options.stats)
+    printStats(*model, ids.size(), generation, times);
+  return generation.finish == api::Finish::kCancelled ? Status(Code::kCancelled, "interrupted") : Status();
+}
+
+} // namespace g4::tool

@@ -1,0 +1,146 @@
+#include "tools/g4run/ReportText.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <map>
+
+namespace g4::tool {
+namespace {
+
+[[gnu::format(printf, 2, 3)]] void add(std::string &out, const char *format, ...) {
+  std::array<char, 512> line;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(line.data(), line.size(), format, arguments);
+  va_end(arguments);
+  out += line.data();
+}
+
+using Ull = unsigned long long;
+
+void addFacts(const api::Report &r, std::string &out) {
+  add(out, "%s (%s), from %s\n", r.name.c_str(), r.architecture.c_str(), r.source.c_str());
+  add(out, "  made by        %s\n", r.producer.c_str());
+  add(out, "  file           %s%s\n", bytesText(r.fileBytes).c_str(), r.weightsMissing ? ", without weights" : "");
+  add(out, "  model          %u vocabulary, %u hidden, %zu layers, %u context, window %u\n", r.vocabulary, r.hidden,
+      r.layers.size(), r.context, r.window);
+  add(out, "  arithmetic     activations %s, K/V %s\n", r.activations.c_str(), r.kvType.c_str());
+  if (r.expertsUsed)
+    add(out, "  experts        %u used per token\n", r.expertsUsed);
+}
+
+bool sameShape(const api::LayerReport &a, const api::LayerReport &b) {
+  return a.sliding == b.sliding && a.ownKv == b.ownKv && a.heads == b.heads && a.kvHeads == b.kvHeads &&
+         a.headDim == b.headDim && a.ff == b.ff && a.experts == b.experts && (a.ownKv || a.kvSource == b.kvSource);
+}
+
+void addLayers(const api::Report &r, std::string &out) {
+  out += "\nlayers\n";
+  for (size_t i = 0; i < r.layers.size();) {
+    const api::LayerReport &l = r.layers[i];
+    size_t end = i + 1;
+    while (end < r.layers.size() && sameShape(l, r.layers[end]))
+      ++end;
+    const std::string range = end == i + 1 ? std::to_string(i) : std::to_string(i) + "-" + std::to_string(end - 1);
+    add(out, "  %-7s %-7s  heads %u/%u x %u  mlp %u", range.c_str(), l.sliding ? "sliding" : "global", l.heads,
+        l.kvHeads, l.headDim, l.ff);
+    if (l.experts)
+      add(out, "  experts %u", l.experts);
+    if (!l.ownKv)
+      add(out, "  K/V of layer %u", l.kvSource);
+    out += '\n';
+    i = end;
+  }
+}
+
+void addCode(const api::Report &r, std::string &out) {
+  out += "\ncode, best first\n";
+  for (const api::VariantReport &v : r.variants) {
+    add(out, "  %-14s %-10s %s ", v.cpu.c_str(), bytesText(v.bytes).c_str(), v.runsHere ? "runs here;" : "does NOT run here;");
+    out += "needs";
+    for (const std::string &feature : v.features)
+      out += " " + feature;
+    out += v.features.empty() ? " nothing\n" : "\n";
+  }
+}
+
+void addMemory(const api::Report &r, std::string &out) {
+  out += "\nmemory\n";
+  for (const api::WeightPlaceReport &p : r.places)
+    add(out, "  weights, %-12s %4llu, %s\n", p.place.c_str(), Ull(p.count), bytesText(p.bytes).c_str());
+  for (const api::KvClassReport &c : r.kv)
+    add(out, "  K/V, %-8s        %3u layers, %s per token%s\n", c.name.c_str(), c.layers,
+        bytesText(c.bytesPerToken).c_str(), c.name == "sliding" ? ", of the window only" : "");
+  for (const api::ProgramReport &p : r.programs)
+    add(out, "  workspace, %-10s %s, %.3f of the peak of live bytes\n", p.name.c_str(), bytesText(p.arenaBytes).c_str(),
+        p.peakLiveBytes ? double(p.arenaBytes) / double(p.peakLiveBytes) : 0.0);
+}
+
+/// The dispatches of a layer in few words; equal layers share a line.
+void addDispatches(const api::ProgramReport &p, std::string &out) {
+  std::map<int32_t, std::vector<const api::DispatchReport *>> layers;
+  for (const api::DispatchReport &d : p.dispatches)
+    layers[d.layer].push_back(&d);
+  std::map<std::string, std::vector<int32_t>> groups; // text -> layers
+  std::vector<std::string> order;
+  for (const auto &[layer, dispatches] : layers) {
+    size_t barriers = 0;
+    std::string names;
+    for (const api::DispatchReport *d : dispatches) {
+      barriers += d->barrierBefore;
+      names += std::string("    ") + (d->barrierBefore ? "| " : "  ") + d->set + "  " + d->kernel + "\n";
+    }
+    std::string text;
+    add(text, "%zu dispatches, %zu barriers\n", dispatches.size(), barriers);
+    text += names;
+    if (groups[text].empty())
+      order.push_back(text);
+    groups[text].push_back(layer);
+  }
+  for (const std::string &text : order) {
+    out += "  layer";
+    for (int32_t layer : groups[text])
+      out += layer < 0 ? " none" : " " + std::to_string(layer);
+    out += ": " + text;
+  }
+}
+
+void addProgram(const api::ProgramReport &p, std::string &out) {
+  const size_t barriers =
+      size_t(std::count_if(p.dispatches.begin(), p.dispatches.end(), [](const auto &d) { return d.barrierBefore; }));
+  add(out, "\nprogram %s: %zu dispatches, %zu barriers; at most %u rows, %u tail rows, %u logit rows\n", p.name.c_str(),
+      p.dispatches.size(), barriers, p.maxRows, p.maxTailRows, p.maxLogitRows);
+  add(out, "  multiplications: %.3f M per row, %.3f M more per tail row, %.3f M more per logit row\n",
+      double(p.macsRows) / 1e6, double(p.macsTail) / 1e6, double(p.macsLogits) / 1e6);
+  out += "  ('|' marks a barrier before the dispatch)\n";
+  addDispatches(p, out);
+}
+
+} // namespace
+
+std::string bytesText(uint64_t bytes) {
+  static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  double value = double(bytes);
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit)
+    value /= 1024;
+  std::string out;
+  add(out, unit ? "%.2f %s" : "%.0f %s", value, kUnits[unit]);
+  return out;
+}
+
+std::string reportText(const api::Report &report) {
+  std::string out;
+  addFacts(report, out);
+  addLayers(report, out);
+  addCode(report, out);
+  addMemory(report, out);
+  for (const api::ProgramReport &program : report.programs)
+    addProgram(program, out);
+  add(out, "\nkernels: %zu\n", report.kernels.size());
+  return out;
+}
+
+} // namespace g4::tool
