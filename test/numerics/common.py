@@ -137,8 +137,8 @@ class Tools:
         return done
 
     def compile(self, gguf, *flags):
-        """The artifact of `gguf`, compiled at most once per build of g4c, whichever test asks first."""
-        gguf = Path(gguf)
+        """The artifact of `gguf` for this machine, compiled at most once per build of g4c, whichever test asks first."""
+        gguf, flags = Path(gguf), (*flags, "--cpu=host")
         stamp = [(p.stat().st_size, p.stat().st_mtime_ns) for p in (self.bin / "g4c", gguf)]
         key = hashlib.sha256(json.dumps([str(gguf), flags, stamp]).encode()).hexdigest()[:16]
         prefix = f"{gguf.stem}-" + "".join(re.sub(r"[^a-z0-9]", "", f.partition("=")[2] or f) + "-" for f in flags)

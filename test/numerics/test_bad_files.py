@@ -32,7 +32,7 @@ class BadFiles(Case):
         return True
 
     def g4c(self, gguf, out, *flags):
-        return [self.tools.bin / "g4c", gguf, "-o", out, *flags]
+        return [self.tools.bin / "g4c", gguf, "-o", out, "--cpu=host", *flags]
 
 
 class Gguf(BadFiles):
@@ -89,7 +89,7 @@ class Interrupted(BadFiles):
     def test_a_full_disk_leaves_no_artifact(self):
         """The file size limit stands in for the disk's end: writes past it fail, at several places in the file."""
         size = self.tools.compile(MODEL).stat().st_size
-        for limit in (0, 1, 4096, size // 3, size - 1):
+        for limit in (0, 4096, size - 1):
             with self.subTest(limit=limit), common.scratch(self.tools) as folder:
 
                 def full(limit=limit):
@@ -102,9 +102,9 @@ class Interrupted(BadFiles):
     def test_a_killed_g4c_leaves_no_artifact(self):
         whole = time.monotonic()
         with common.scratch(self.tools) as folder:
-            self.tools.call("g4c", MODEL, "-o", folder / "out.g4m")
+            self.tools.call("g4c", MODEL, "-o", folder / "out.g4m", "--cpu=host")
         whole = time.monotonic() - whole
-        for share in (0.1, 0.3, 0.5, 0.7, 0.9, 0.95):
+        for share in (0.2, 0.6, 0.9, 0.97):
             with self.subTest(after=share), common.scratch(self.tools) as folder:
                 out = folder / "out.g4m"
                 child = subprocess.Popen(self.g4c(MODEL, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

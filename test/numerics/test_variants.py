@@ -17,7 +17,7 @@ class Variants(Case):
         with common.scratch(self.tools) as folder:
             gguf, out = folder / "model.gguf", folder / "model.g4m"
             file.write(gguf)
-            done = self.tools.call("g4c", gguf, "-o", out, *EXACT)
+            done = self.tools.call("g4c", gguf, "-o", out, "--cpu=host", *EXACT)
             want = Model(gguf).logits(IDS)
             self.ok(common.differs(self.tools.logits(out, IDS), want, bound.get("bound", EXACT_LOGITS)), name)
             return done.stderr.decode(errors="replace")
@@ -118,7 +118,7 @@ class Variants(Case):
             want = model.logits(IDS)
             used = {int(e) for i in range(shape.layers) for e in model.seen[f"router_idx{i}"].ravel()}
             self.ok("the broken expert is chosen: the test shows nothing" if 5 in used else None, "choices")
-            self.tools.call("g4c", gguf, "-o", out, *EXACT)
+            self.tools.call("g4c", gguf, "-o", out, "--cpu=host", *EXACT)
             self.ok(common.differs(self.tools.logits(out, IDS), want, EXACT_LOGITS), "NaN in an expert that is not chosen")
 
     def test_missing_expert_scales_are_an_error(self):
