@@ -59,8 +59,14 @@ Status checkBinding(const fb::Module &module, const fb::Program &program, const 
     break;
   case fb::BindingKind::descriptor:
     G4_RETURN_IF_ERROR(checkIndex("index (of a slot)", index, uint64_t(fb::Slot::MAX) + 1));
-    // All slots but the counts are as long as the step: no offset is safe in them.
-    size = index == uint32_t(fb::Slot::counts) ? kCountSlots * sizeof(int32_t) : 1;
+    // The counts and the forced experts (a layer's plane is at a constant offset) have a size of their own; all
+    // other slots are as long as the step, and no offset is safe in them.
+    size = 1;
+    if (index == uint32_t(fb::Slot::counts))
+      size = kCountSlots * sizeof(int32_t);
+    if (index == uint32_t(fb::Slot::forced_experts))
+      size = std::max<uint64_t>(1, uint64_t(module.facts()->layers()->size()) * program.max_rows() *
+                                       module.facts()->experts_used() * sizeof(int32_t));
     break;
   }
   return checkIndex("offset", binding.offset(), size);
