@@ -90,8 +90,8 @@ void addGeneration(CLI::App &app, Options &o, int64_t &maxTokens, std::vector<st
   app.add_option("--presence-penalty", o.presencePenalty, "Subtracted from logits of tokens that occurred");
   app.add_option("--frequency-penalty", o.frequencyPenalty, "The same, times how often");
   app.add_option("--seed", o.seed, "Seed of the draws; default: random");
-  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")->take_all();
-  app.add_option("--logit-bias", biases, "id=bias, may be repeated")->take_all();
+  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")->take_all()->allow_extra_args(false);
+  app.add_option("--logit-bias", biases, "id=bias, may be repeated")->take_all()->allow_extra_args(false);
   app.add_flag("--ignore-eos", o.ignoreEos, "Do not stop where the model ends its answer");
   app.add_flag("--no-suppress", o.noSuppress, "Let tokens be sampled that the model file or g4 rule out");
 }
