@@ -22,15 +22,62 @@ size_t spaceLength(std::string_view text) {
 
 } // namespace
 
+void PairQueue::push(uint32_t rank, uint32_t pair) {
+  if (bucketOfRank_.empty())
+    bucketOfRank_.resize(ranks_);
+  uint32_t &index = bucketOfRank_[rank];
+  if (index == 0) {
+    buckets_.emplace_back();
+    index = uint32_t(buckets_.size());
+  }
+  Bucket &bucket = buckets_[index - 1];
+  if (bucket.pairs.empty()) {
+    waiting_.push_back(rank);
+    std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+  }
+  if (!bucket.heap && !bucket.pairs.empty() && pair < bucket.pairs.back()) {
+    bucket.pairs.erase(bucket.pairs.begin(), bucket.pairs.begin() + ptrdiff_t(bucket.head));
+    bucket.head = 0;
+    bucket.heap = true; // ascending order is a valid heap
+  }
+  bucket.pairs.push_back(pair);
+  if (bucket.heap)
+    std::push_heap(bucket.pairs.begin(), bucket.pairs.end(), std::greater<>());
+}
+
+bool PairQueue::pop(uint32_t &rank, uint32_t &pair) {
+  if (waiting_.empty())
+    return false;
+  rank = waiting_.front();
+  Bucket &bucket = buckets_[bucketOfRank_[rank] - 1];
+  if (bucket.heap) {
+    std::pop_heap(bucket.pairs.begin(), bucket.pairs.end(), std::greater<>());
+    pair = bucket.pairs.back();
+    bucket.pairs.pop_back();
+  } else {
+    pair = bucket.pairs[bucket.head++];
+  }
+  if (bucket.head == bucket.pairs.size()) {
+    bucket.pairs.clear();
+    bucket.head = 0;
+    bucket.heap = false;
+    std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+    waiting_.pop_back();
+  }
+  return true;
+}
+
 void BytePairEncoder::encode(size_t begin, size_t end) {
-  const bool cutAtSpaces = tokenizer_.header_->flags & kWordsBeginAtSpaces;
+  const auto cutAfter = [&](uint8_t byte) {
+    return !(tokenizer_.header_->joinsSpace[byte / 32] >> byte % 32 & 1);
+  };
   while (begin < end) {
     const bool newlines = text_[begin] == '\n';
     size_t stop = begin;
     bool afterSpace = true; // leading spaces belong to the first word
     while (stop < end && (text_[stop] == '\n') == newlines) {
       const size_t space = newlines ? 0 : spaceLength(text_.substr(stop, end - stop));
-      if (space && !afterSpace && cutAtSpaces)
+      if (space && !afterSpace && cutAfter(uint8_t(text_[stop - 1])))
         break;
       afterSpace = space != 0;
       stop += space ? space : 1;
@@ -129,32 +176,20 @@ void BytePairEncoder::mergeLong() {
   previous_.resize(count);
   rank_.resize(count);
   result_.resize(count);
-  queue_.clear();
   for (uint32_t i = 0; i < count; ++i) {
     next_[i] = i + 1 < count ? i + 1 : kNoSymbol;
     previous_[i] = i > 0 ? i - 1 : kNoSymbol;
   }
-  for (uint32_t i = 0; i < count; ++i) {
+  const auto queue = [&](uint32_t i) {
     rankPair(i);
     if (rank_[i] != kNoRank)
-      queue_.push_back(uint64_t(rank_[i]) << 32 | i);
-  }
-  const auto greater = std::greater<uint64_t>();
-  std::make_heap(queue_.begin(), queue_.end(), greater);
-  const auto push = [&](uint32_t i) {
-    rankPair(i);
-    if (rank_[i] == kNoRank)
-      return;
-    queue_.push_back(uint64_t(rank_[i]) << 32 | i);
-    std::push_heap(queue_.begin(), queue_.end(), greater);
+      queue_.push(rank_[i], i);
   };
-  while (!queue_.empty()) {
-    std::pop_heap(queue_.begin(), queue_.end(), greater);
-    const uint64_t top = queue_.back();
-    queue_.pop_back();
-    const uint32_t left = uint32_t(top);
-    // A pair that has changed since it was queued has another rank now, or none.
-    if (rank_[left] != uint32_t(top >> 32))
+  for (uint32_t i = 0; i < count; ++i)
+    queue(i);
+  uint32_t rank, left;
+  while (queue_.pop(rank, left)) {
+    if (rank_[left] != rank) // the pair has changed since it was queued: it has another rank now, or none
       continue;
     const uint32_t right = next_[left];
     symbols_[left] = result_[left];
@@ -162,9 +197,9 @@ void BytePairEncoder::mergeLong() {
     next_[left] = next_[right];
     if (next_[left] != kNoSymbol)
       previous_[next_[left]] = left;
-    push(left);
+    queue(left);
     if (previous_[left] != kNoSymbol)
-      push(previous_[left]);
+      queue(previous_[left]);
   }
   for (uint32_t i = 0; i != kNoSymbol; i = next_[i])
     ids_.push_back(int32_t(symbols_[i]));

@@ -9,8 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <new>
-#include <optional>
+#include <vector>
 
 namespace g4::text {
 namespace {
@@ -27,10 +28,7 @@ std::string oneLine(std::string_view message) {
   std::string where;
   if (size_t at = message.find(" at line "); at != message.npos) {
     const std::string_view rest = message.substr(at + 4);
-    where = std::string(rest.substr(0, rest.find_first_of("\n:") == rest.npos ? rest.size() : rest.find_first_of("\n:")));
-    if (size_t in = where.find(" in source"); in != where.npos)
-      where.resize(in);
-    where += ": ";
+    where = std::string(rest.substr(0, std::min(rest.find_first_of("\n:"), rest.find(" in source")))) + ": ";
   }
   if (size_t at = message.rfind("Error: "); at != message.npos)
     message.remove_prefix(at + 7);
@@ -47,64 +45,72 @@ std::string oneLine(std::string_view message) {
 
 Status templateError(std::string_view message) { return invalidArgument("chat template: " + oneLine(message)); }
 
-/// Refuses what would recurse too deeply in the parser and in the destructors of what it builds.
-Status checkNesting(const jinja::lexer_result &tokens) {
-  using Token = jinja::token;
-  std::vector<int> blocks; // for each open block, how deep its parts nest: each elif of an if is inside the last
-  int depth = 0, brackets = 0, tagTokens = 0;
-  for (size_t i = 0; i < tokens.tokens.size(); ++i) {
-    const Token &token = tokens.tokens[i];
-    switch (token.t) {
-    case Token::open_statement: {
-      brackets = tagTokens = 0;
-      const std::string word = i + 1 < tokens.tokens.size() ? tokens.tokens[i + 1].value : "";
-      if (word == "if" || word == "for" || word == "macro" || word == "call" || word == "filter" ||
-          word == "generation" || word == "set") {
-        // A set without a block is closed by the check below.
-        bool opensBlock = word != "set";
-        for (size_t j = i + 2; word == "set" && j < tokens.tokens.size(); ++j) {
-          if (tokens.tokens[j].t == Token::equals)
-            break;
-          if (tokens.tokens[j].t == Token::close_statement) {
-            opensBlock = true;
-            break;
-          }
-        }
-        if (opensBlock) {
-          blocks.push_back(1);
-          ++depth;
-        }
-      } else if (word == "elif" && !blocks.empty()) {
-        ++blocks.back();
-        ++depth;
-      } else if (word.starts_with("end") && !blocks.empty()) {
-        depth -= blocks.back();
-        blocks.pop_back();
-      }
-      break;
+/// Counts how deeply a template's blocks and brackets nest, token by token.
+class NestingCounter {
+public:
+  explicit NestingCounter(const std::vector<jinja::token> &tokens) : tokens_(tokens) {}
+
+  /// Refuses what would recurse too deeply in the parser and in the destructors of what it builds.
+  Status check() {
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      count(i);
+      if (blockDepth_ > kMaxBlockDepth || bracketDepth_ > kMaxBracketDepth || ++tagTokens_ > kMaxTagTokens)
+        return invalidArgument("chat template: nested too deeply, or a tag too long, near byte " +
+                               std::to_string(tokens_[i].pos));
     }
-    case Token::open_expression:
-      brackets = tagTokens = 0;
+    return {};
+  }
+
+private:
+  void count(size_t i) {
+    switch (tokens_[i].t) {
+    case jinja::token::open_statement:
+      bracketDepth_ = tagTokens_ = 0;
+      countStatement(i + 1);
       break;
-    case Token::open_paren:
-    case Token::open_square_bracket:
-    case Token::open_curly_bracket:
-      ++brackets;
+    case jinja::token::open_expression:
+      bracketDepth_ = tagTokens_ = 0;
       break;
-    case Token::close_paren:
-    case Token::close_square_bracket:
-    case Token::close_curly_bracket:
-      --brackets;
+    case jinja::token::open_paren:
+    case jinja::token::open_square_bracket:
+    case jinja::token::open_curly_bracket:
+      ++bracketDepth_;
+      break;
+    case jinja::token::close_paren:
+    case jinja::token::close_square_bracket:
+    case jinja::token::close_curly_bracket:
+      --bracketDepth_;
       break;
     default:
       break;
     }
-    if (depth > kMaxBlockDepth || brackets > kMaxBracketDepth || ++tagTokens > kMaxTagTokens)
-      return invalidArgument("chat template: nested too deeply or a tag too long, near byte " +
-                             std::to_string(token.pos));
   }
-  return {};
-}
+  void countStatement(size_t keyword) {
+    const std::string word = keyword < tokens_.size() ? tokens_[keyword].value : "";
+    if (word == "elif" && !blocks_.empty()) { // an elif is an if inside the else before it
+      ++blocks_.back();
+      ++blockDepth_;
+    } else if (word.starts_with("end") && !blocks_.empty()) {
+      blockDepth_ -= blocks_.back();
+      blocks_.pop_back();
+    } else if (word == "if" || word == "for" || word == "macro" || word == "call" || word == "filter" ||
+               word == "generation" || (word == "set" && !hasEquals(keyword))) {
+      blocks_.push_back(1);
+      ++blockDepth_;
+    }
+  }
+  /// `set x = ...` stands alone; `set x` opens a block.
+  bool hasEquals(size_t i) const {
+    for (; i < tokens_.size() && tokens_[i].t != jinja::token::close_statement; ++i)
+      if (tokens_[i].t == jinja::token::equals)
+        return true;
+    return false;
+  }
+
+  const std::vector<jinja::token> &tokens_;
+  std::vector<int> blocks_; ///< how deep each open block is by itself
+  int blockDepth_ = 0, bracketDepth_ = 0, tagTokens_ = 0;
+};
 
 /// `json` as a value of the engine; null when it nests too deeply.
 jinja::value toValue(const Json &json, int depth = 0) {
@@ -173,7 +179,7 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source) {
   G4_RETURN_IF_ERROR(guarded(nullptr, [&] {
     jinja::lexer lexer;
     const jinja::lexer_result tokens = lexer.tokenize(program->source);
-    nesting = checkNesting(tokens);
+    nesting = NestingCounter(tokens.tokens).check();
     if (nesting.ok())
       program->ast = jinja::parse_from_tokens(tokens);
   }));
@@ -189,7 +195,7 @@ Result<std::string> ChatTemplate::render(const Json &messages, const Json &tools
     return invalidArgument("chat tools are not a list");
   if (!options.is_object() && !options.is_null())
     return invalidArgument("chat template options are not an object");
-  RenderBudget budget({limits.time, limits.steps, limits.depth, limits.bytes, limits.items});
+  RenderBudget budget({limits.time, limits.steps, limits.depth, limits.bytes, limits.items, limits.totalBytes});
   std::string prompt;
   G4_RETURN_IF_ERROR(guarded(&budget, [&] {
     jinja::context context(program_->source);

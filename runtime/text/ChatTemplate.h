@@ -21,11 +21,12 @@ using Json = nlohmann::ordered_json;
 class ChatTemplate {
 public:
   struct Limits {
-    std::chrono::milliseconds time{2000};
-    uint64_t steps = 2'000'000; ///< expressions and statements; a chat of 1000 messages takes about 100,000
-    uint32_t depth = 1000;      ///< of expressions, statements and macro calls inside one another
-    uint64_t bytes = 64 << 20;  ///< of the output and of any string on the way
-    uint64_t items = 1 << 20;   ///< of any list on the way
+    std::chrono::milliseconds time{5000};
+    uint64_t steps = 5'000'000;      ///< expressions and statements; some templates take n^2 of them for n messages
+    uint32_t depth = 1000;           ///< of expressions, statements and macro calls inside one another
+    uint64_t bytes = 16 << 20;       ///< of the output and of any string on the way
+    uint64_t items = 1 << 17;        ///< of any list on the way
+    uint64_t totalBytes = 512 << 20; ///< of all results on the way together
   };
 
   /// Errors: kInvalidArgument with the line of the fault (bad syntax, or larger or deeper than any real template).

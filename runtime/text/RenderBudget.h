@@ -12,10 +12,11 @@ class RenderBudget {
 public:
   struct Limits {
     std::chrono::milliseconds time;
-    uint64_t steps;    ///< expressions and statements evaluated
-    uint32_t depth;    ///< of evaluations inside one another
-    uint64_t bytes;    ///< of any one string, the output included
-    uint64_t items;    ///< of any one list
+    uint64_t steps;      ///< expressions and statements evaluated
+    uint32_t depth;      ///< of evaluations inside one another
+    uint64_t bytes;      ///< of any one string, the output included
+    uint64_t items;      ///< of any one list
+    uint64_t totalBytes; ///< of all intermediate results together, which bounds memory
   };
   struct Exceeded : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -50,6 +51,15 @@ public:
     if (items > limits_.items)
       exceed("makes a list that is too long");
   }
+  /// The result of one evaluation: a string of `bytes`, or a list.
+  void account(uint64_t bytes, uint64_t items) {
+    checkBytes(bytes);
+    checkItems(items);
+    constexpr uint64_t kItemBytes = 64; // about what a list or a string spends on an item besides its text
+    totalBytes_ += bytes + items * kItemBytes;
+    if (totalBytes_ > limits_.totalBytes)
+      exceed("uses too much memory");
+  }
   /// What was exceeded, or null. The engine rewords exceptions on their way; this stays.
   const char *exceeded() const { return exceeded_; }
 
@@ -70,7 +80,7 @@ private:
 
   Limits limits_;
   std::chrono::steady_clock::time_point deadline_;
-  uint64_t steps_ = 0;
+  uint64_t steps_ = 0, totalBytes_ = 0;
   uint32_t depth_ = 0;
   const char *exceeded_ = nullptr;
 };

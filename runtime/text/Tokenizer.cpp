@@ -113,8 +113,8 @@ Status Tokenizer::verifyMerges() const {
       mergeBuckets_.size() != (size_t(1) << header_->mergeBits) + 1 || !validBuckets(mergeBuckets_, merges_.size()))
     return broken("the merge index is malformed");
   for (const MergeEntry &merge : merges_)
-    if (merge.left >= size() || merge.right >= size() || merge.result >= size())
-      return broken("a merge names a token out of range");
+    if (merge.left >= size() || merge.right >= size() || merge.result >= size() || merge.rank >= merges_.size())
+      return broken("a merge names a token or a rank out of range");
   return {};
 }
 

@@ -53,10 +53,6 @@ enum TokenizerSection : uint32_t {
   kSectionCount,
 };
 
-/// `kWordsBeginAtSpaces`: no merge joins a part that does not end in a space with one that begins with a space, so a
-/// text may be cut before each run of spaces without changing its tokens.
-enum TokenizerFlags : uint32_t { kWordsBeginAtSpaces = 1 };
-
 struct SectionRange {
   uint64_t offset; ///< bytes from the start of the blob
   uint64_t count;  ///< elements
@@ -69,14 +65,17 @@ struct TokenizerHeader {
   uint64_t totalBytes;
   uint32_t tokenBits; ///< log2 of the number of token buckets, 1 to 31
   uint32_t mergeBits;
-  uint32_t flags;
   uint32_t bos, eos, unknown, pad, mask; ///< ids, or kNoToken
+  uint32_t reserved;                     ///< 0
+  /// Bit b % 32 of word b / 32: some merge joins a part that ends in byte b to one that begins with a space. After any
+  /// other byte a text may be cut before a run of spaces without changing its tokens.
+  uint32_t joinsSpace[8];
   SectionRange sections[kSectionCount];
 };
 
 struct MergeEntry {
   uint32_t left, right;
-  uint32_t rank; ///< smaller merges first
+  uint32_t rank; ///< smaller merges first; less than M
   uint32_t result;
 };
 
@@ -91,7 +90,7 @@ struct TrieEdge {
   uint32_t child; ///< always greater than the node the edge leaves, so that the trie has no cycle
 };
 
-static_assert(std::is_trivially_copyable_v<TokenizerHeader> && sizeof(TokenizerHeader) == 56 + 16 * kSectionCount);
+static_assert(std::is_trivially_copyable_v<TokenizerHeader> && sizeof(TokenizerHeader) == 88 + 16 * kSectionCount);
 static_assert(sizeof(MergeEntry) == 16 && sizeof(TrieNode) == 12 && sizeof(TrieEdge) == 8);
 
 /// Bytes of one element of a section.

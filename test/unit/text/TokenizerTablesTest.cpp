@@ -177,6 +177,10 @@ TEST_F(MalformedTables, Merges) {
   items<MergeEntry>(kMerges)[0].result = 1u << 20;
   EXPECT_EQ(reject(), Code::kDataLoss);
 }
+TEST_F(MalformedTables, MergeRanks) {
+  items<MergeEntry>(kMerges)[0].rank = 2; // there are two merges
+  EXPECT_EQ(reject(), Code::kDataLoss);
+}
 TEST_F(MalformedTables, ByteTokens) {
   items<uint32_t>(kByteTokens)[255] = 0; // <pad> is no byte token
   EXPECT_EQ(reject(), Code::kDataLoss);

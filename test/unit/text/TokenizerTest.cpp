@@ -10,6 +10,14 @@
 namespace g4::text::test {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
 std::vector<int32_t> encode(const Vocabulary &vocabulary, std::string_view text, Match match) {
   auto result = vocabulary.tokenizer->encode(text, match);
   EXPECT_TRUE(result.ok()) << result.status().message();
@@ -113,7 +121,7 @@ TEST(TokenizerTest, PromptBeginsWithExactlyOneBos) {
   }
 }
 
-TEST(TokenizerTest, MergeAcrossSpacesTurnsWordCutsOff) {
+TEST(TokenizerTest, MergesAcrossSpacesAreFound) {
   // "a b" as one token: correct only if the text is not cut before the space.
   const std::string space = "\xe2\x96\x81";
   auto source = tinySource({space + "b", "a" + space + "b"}, {space + " b", "a " + space + "b"});
@@ -221,11 +229,8 @@ TEST(TokenizerTest, LongTextsTakeLinearTimeAndConstantStack) {
                {"4 MiB of invalid bytes", std::string(kSize, '\xff')}};
   for (const auto &[name, text] : cases) {
     const double seconds = secondsOnSmallStack(text);
-    RecordProperty(name, std::to_string(seconds));
     std::printf("%s: %.3f s\n", name, seconds);
-#if !defined(__SANITIZE_ADDRESS__) && !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
-    EXPECT_LT(seconds, 2.0) << name;
-#endif
+    EXPECT_LT(seconds, kSanitized ? 60.0 : 2.0) << name;
   }
 }
 
