@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "runtime/base/Text.h"
+
 using namespace mlir;
 
 namespace g4::importer {
@@ -37,7 +39,7 @@ public:
   std::optional<int64_t> size(StringRef key, uint64_t max) const {
     auto value = uint(key);
     if (!value) {
-      source_.error() << "missing metadata '" << full(key) << "'";
+      source_.error() << "missing metadata " << quotedName(full(key));
       return std::nullopt;
     }
     if (*value == 0 || *value > max) {
@@ -51,7 +53,7 @@ public:
   std::optional<double> positive(StringRef key) const {
     auto value = number(key);
     if (!value) {
-      source_.error() << "missing metadata '" << full(key) << "'";
+      source_.error() << "missing metadata " << quotedName(full(key));
       return std::nullopt;
     }
     if (!(std::isfinite(*value) && *value > 0)) {
@@ -132,7 +134,7 @@ void Reader::compare(StringRef key, std::optional<uint64_t> stated, int64_t foun
 int64_t Reader::headsOf(TensorRef tensor, int64_t rows, int64_t dim) {
   if (rows > 0 && rows % dim == 0)
     return rows / dim;
-  source_.error(tensor) << "'" << tensor.tensor->name << "' has " << rows
+  source_.error(tensor) << quotedName(tensor.tensor->name) << " has " << rows
                         << " outputs, which is no multiple of the head dimension " << dim;
   return 0;
 }
@@ -177,7 +179,7 @@ LogicalResult Reader::readKinds(int64_t layers) {
   if (pattern && static_cast<int64_t>(pattern->size()) < layers)
     return source_.error() << key << " has " << pattern->size() << " entries, but block_count is " << layers;
   if (!pattern && (!period || *period == 0))
-    return source_.error() << "missing metadata '" << key << "'";
+    return source_.error() << "missing metadata " << quotedName(key);
   bool anySliding = false;
   for (int64_t i = 0; i < layers; ++i) {
     // A number n means: every n-th layer is global.
@@ -221,7 +223,7 @@ LogicalResult Reader::readOwnKv(int64_t index, LayerFacts &layer, TensorRef fuse
     layer.valueIsKey = !layer.sliding && stated && static_cast<int64_t>(*stated) == rest;
     layer.kvHeads = layer.valueIsKey ? rest : rest / 2;
     if (rest <= 0 || (!layer.valueIsKey && rest % 2))
-      return source_.error(fused) << "'" << fused.tensor->name << "' has " << fused.rows()
+      return source_.error(fused) << quotedName(fused.tensor->name) << " has " << fused.rows()
                                   << " rows, which do not hold " << layer.heads
                                   << " query heads and K/V heads of " << layer.headDim;
   } else {
@@ -240,8 +242,10 @@ LogicalResult Reader::readOwnKv(int64_t index, LayerFacts &layer, TensorRef fuse
 
 LogicalResult Reader::readAttention(int64_t index, LayerFacts &layer) {
   TensorRef qNorm = require(index, "attn_q_norm.weight");
+  if (!qNorm)
+    return failure();
   TensorRef output = require(index, "attn_output.weight");
-  if (!qNorm || !output)
+  if (!output)
     return failure();
   layer.headDim = qNorm.columns();
   int64_t &ropeDim = layer.sliding ? facts_.ropeDimSliding : facts_.ropeDimGlobal;
@@ -286,7 +290,7 @@ LogicalResult Reader::readMlp(int64_t index, LayerFacts &layer) {
     layer.ff = gate.rows();
   } else if (TensorRef both = find(index, "ffn_gate_up.weight")) {
     if (both.rows() % 2)
-      return source_.error(both) << "'" << both.tensor->name << "' has " << both.rows()
+      return source_.error(both) << quotedName(both.tensor->name) << " has " << both.rows()
                                  << " rows, expected as many gate rows as up rows";
     layer.ff = both.rows() / 2;
   } else {

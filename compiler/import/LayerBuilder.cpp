@@ -184,7 +184,8 @@ Value LayerBuilder::experts(Value a) {
   Weight expertScale = weights_.vector(name("ffn_down_exps.scale"), count);
   Value x = norm(a, gain(name("pre_ffw_norm_2.weight")), 1);
   Weight gate, up;
-  bool fused = weights_.hasStack(name("ffn_gate_up_exps"));
+  // Where neither form is there, the error names the fused one.
+  bool fused = weights_.hasStack(name("ffn_gate_up_exps")) || !weights_.hasStack(name("ffn_gate_exps"));
   if (fused) {
     gate = up = weights_.stack(name("ffn_gate_up_exps"), count, 2 * ff, hidden);
   } else {

@@ -2,6 +2,8 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 
+#include "runtime/base/Text.h"
+
 using namespace mlir;
 
 namespace g4::importer {
@@ -16,8 +18,8 @@ LogicalResult checkArchitecture(const Source &source) {
   InFlightDiagnostic diag = source.error();
   if (!architecture)
     return diag << "not a Gemma 4 model: the file has no general.architecture";
-  diag << "not a Gemma 4 model: general.architecture is '" << *architecture << "', expected '"
-       << kArchitecture << "'";
+  diag << "not a Gemma 4 model: general.architecture is " << quotedName(*architecture) << ", expected "
+       << quotedName(kArchitecture);
   if (StringRef(*architecture).starts_with(kArchitecture))
     diag << " (a draft model compiles only together with its target)";
   return diag;
@@ -36,7 +38,7 @@ std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string>
   for (const std::string &path : paths) {
     auto file = gguf::File::open(path, {.allowMissingData = allowMissingData});
     if (!file.ok()) {
-      emitError(FileLineColLoc::get(&context, path, 0, 0)) << file.status().message();
+      emitError(UnknownLoc::get(&context)) << file.status().message(); // which names the file
       return nullptr;
     }
     source->files_.push_back(*std::move(file));
@@ -47,7 +49,7 @@ std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string>
     for (auto [index, tensor] : llvm::enumerate(file->tensors())) {
       TensorRef ref{&tensor, static_cast<unsigned>(fileIndex), static_cast<unsigned>(index)};
       if (!source->byName_.try_emplace(tensor.name, ref).second) {
-        source->error(ref) << "tensor '" << tensor.name << "' is there twice";
+        source->error(ref) << "tensor " << quotedName(tensor.name) << " is there twice";
         return nullptr;
       }
       source->order_.push_back(ref);
@@ -66,7 +68,7 @@ TensorRef Source::find(ArrayRef<std::string> names) const {
 TensorRef Source::require(ArrayRef<std::string> names) const {
   TensorRef found = find(names);
   if (!found)
-    error() << "missing tensor '" << names.front() << "'";
+    error() << "missing tensor " << quotedName(names.front());
   return found;
 }
 

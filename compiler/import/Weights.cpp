@@ -1,5 +1,7 @@
 #include "compiler/import/Weights.h"
 
+#include "runtime/base/Text.h"
+
 using namespace mlir;
 
 namespace g4::importer {
@@ -20,7 +22,7 @@ std::optional<gguf::ElementType> elementType(const Source &source, TensorRef ten
       return type;
   const gguf::TypeInfo *info = gguf::typeInfo(number);
   InFlightDiagnostic diag = source.error(tensor);
-  diag << "'" << tensor.tensor->name << "' has type " << number << " (" << (info ? info->name : "unknown")
+  diag << quotedName(tensor.tensor->name) << " has type " << number << " (" << (info ? info->name : "unknown")
        << "), which is not supported yet; supported: ";
   llvm::interleaveComma(kSupported, diag,
                         [&](gguf::ElementType type) { diag << gguf::stringifyElementType(type); });
@@ -55,12 +57,12 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
   for (TensorRef tensor : tensors) {
     known_.insert(tensor.tensor->name);
     if (tensor.columns() != columns || tensor.rows() != rows / count) {
-      source_.error(tensor) << "'" << tensor.tensor->name << "' is " << tensor.rows() << " x "
+      source_.error(tensor) << quotedName(tensor.tensor->name) << " is " << tensor.rows() << " x "
                             << tensor.columns() << ", expected " << rows / count << " x " << columns;
       return fail();
     }
     if (tensor.tensor->ggmlType != first.tensor->ggmlType) {
-      source_.error(tensor) << "'" << tensor.tensor->name << "' has another type than the first expert";
+      source_.error(tensor) << quotedName(tensor.tensor->name) << " has another type than the first expert";
       return fail();
     }
     extents.push_back(gguf::ExtentAttr::getChecked(
@@ -70,11 +72,11 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
       return fail();
   }
   if (rows > kMaxDimension || columns > kMaxDimension) {
-    source_.error(first) << "'" << name << "' is " << rows << " x " << columns << ", which is too large";
+    source_.error(first) << quotedName(name) << " is " << rows << " x " << columns << ", which is too large";
     return fail();
   }
   if (floats && !gguf::isFloat(*element)) {
-    source_.error(first) << "'" << name << "' is " << gguf::stringifyElementType(*element)
+    source_.error(first) << quotedName(name) << " is " << gguf::stringifyElementType(*element)
                          << ", expected f32, f16 or bf16";
     return fail();
   }
@@ -90,6 +92,8 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
 }
 
 Weight Weights::vector(ArrayRef<std::string> names, int64_t length) {
+  if (failed_)
+    return fail(); // one error is enough
   TensorRef tensor = source_.require(names);
   if (!tensor)
     return fail();
@@ -97,6 +101,8 @@ Weight Weights::vector(ArrayRef<std::string> names, int64_t length) {
 }
 
 Weight Weights::matrix(const std::string &name, int64_t rows, int64_t columns) {
+  if (failed_)
+    return fail(); // one error is enough
   TensorRef tensor = source_.require(name);
   if (!tensor)
     return fail();
@@ -108,10 +114,12 @@ bool Weights::hasStack(const std::string &stem) const {
 }
 
 Weight Weights::stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns) {
+  if (failed_)
+    return fail(); // one error is enough
   SmallVector<TensorRef> tensors;
   if (TensorRef whole = source_.find(stem + ".weight")) {
     if (whole.tensor->dims.size() != 3 || static_cast<int64_t>(whole.tensor->dims[2]) != experts) {
-      source_.error(whole) << "'" << whole.tensor->name << "' is no stack of " << experts << " matrices";
+      source_.error(whole) << quotedName(whole.tensor->name) << " is no stack of " << experts << " matrices";
       return fail();
     }
     tensors.push_back(whole);
@@ -120,7 +128,7 @@ Weight Weights::stack(const std::string &stem, int64_t experts, int64_t rows, in
       std::string name = stem + "." + std::to_string(e);
       TensorRef one = source_.find({name + ".weight", name});
       if (!one) {
-        source_.error() << "missing tensor '" << stem << ".weight'"
+        source_.error() << "missing tensor " << quotedName(stem + ".weight")
                         << (e ? ", expert " + std::to_string(e) : "");
         return fail();
       }
@@ -145,8 +153,8 @@ LogicalResult Weights::checkRest() const {
     for (StringRef suffix : {".scale", ".input_scale", ".bias"}) {
       StringRef stem = name;
       if (stem.consume_back(suffix) && made_.contains((stem + ".weight").str()))
-        return source_.error(tensor) << "'" << name
-                                     << "' goes with a weight of the model, but such tensors are not "
+        return source_.error(tensor) << quotedName(name)
+                                     << " goes with a weight of the model, but such tensors are not "
                                         "supported yet";
     }
     if (unknown++ == 0)
@@ -154,8 +162,8 @@ LogicalResult Weights::checkRest() const {
   }
   if (unknown)
     emitRemark(source_.loc()) << "ignored " << unknown << (unknown == 1 ? " tensor" : " tensors")
-                              << " that a Gemma 4 text model does not have, the first '"
-                              << firstUnknown.tensor->name << "'";
+                              << " that a Gemma 4 text model does not have, the first "
+                              << quotedName(firstUnknown.tensor->name);
   if (media)
     emitRemark(source_.loc()) << "ignored " << media << " tensors of vision and audio encoders";
   return success();

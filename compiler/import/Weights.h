@@ -8,7 +8,8 @@
 
 namespace g4::importer {
 
-/// A weight and the location of its tensor. Null after an error; errors are counted, so a builder may go on.
+/// A weight and the location of its tensor. The symbol is null after an error; only the first error is reported,
+/// so a builder may go on and ask `Weights::failed` later.
 struct Weight {
   mlir::FlatSymbolRefAttr symbol;
   mlir::LocationAttr location;

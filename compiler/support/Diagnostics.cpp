@@ -1,5 +1,7 @@
 #include "compiler/support/Diagnostics.h"
 
+#include "runtime/base/Text.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
@@ -52,7 +54,7 @@ void DiagnosticPrinter::print(Diagnostic &diagnostic) {
   stream_ << severityName(diagnostic.getSeverity()) << ": " << message;
   std::optional<StringRef> tensor = findTensorName(diagnostic.getLocation());
   if (tensor && !StringRef(message).contains(*tensor))
-    stream_ << " (in GGUF tensor '" << *tensor << "')";
+    stream_ << " (in GGUF tensor " << quotedName(*tensor) << ")";
   stream_ << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     print(note);
