@@ -16,7 +16,8 @@ template <class T> Result<std::vector<T>> parseNumbers(std::string_view name, st
     T number;
     auto [next, error] = std::from_chars(at, end, number);
     if (error != std::errc() || (next != end && *next != ','))
-      return invalidArgument(std::string(name) + ": expected numbers with commas between, found " + quotedName(text));
+      return invalidArgument(std::string(name) + ": expected numbers with commas between, found " +
+                             quotedName(text));
     numbers.push_back(number);
     at = next + (next != end);
   }

@@ -20,7 +20,8 @@ struct EvaluateFlags {
   bool parse(std::string_view argument);
 };
 
-/// Evaluates the one `gemma.model` of `module`: `logits.npy`, `hidden.npy` and one file per tap in `flags.out`.
+/// Evaluates the one `gemma.model` of `module`: `logits.npy`, `hidden.npy` and one file per tap in
+/// `flags.out`.
 Status evaluateToFiles(mlir::ModuleOp module, const EvaluateFlags &flags);
 
 } // namespace g4

@@ -5,10 +5,14 @@
 //     [--tail=0,2 --logits=2] [--experts=folder with router_idx<layer>.npy]
 #include "compiler/import/Importer.h"
 #include "compiler/support/Diagnostics.h"
+#include "dialects/exec/ExecDialect.h"
 #include "dialects/gemma/GemmaDialect.h"
 #include "dialects/gguf/GgufDialect.h"
+#include "dialects/tile/TileDialect.h"
+#include "passes/exec/Passes.h"
 #include "passes/gemma/Passes.h"
 #include "passes/gemma/Pipeline.h"
+#include "passes/lower/Passes.h"
 #include "tools/g4-opt/Evaluate.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -37,7 +41,8 @@
 namespace {
 
 void registerEverything(mlir::DialectRegistry &registry) {
-  registry.insert<g4::gguf::GgufDialect, g4::gemma::GemmaDialect>();
+  registry
+      .insert<g4::gguf::GgufDialect, g4::gemma::GemmaDialect, g4::exec::ExecDialect, g4::tile::TileDialect>();
   registry.insert<mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect, mlir::func::FuncDialect,
                   mlir::gpu::GPUDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect,
                   mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::spirv::SPIRVDialect,
@@ -47,6 +52,8 @@ void registerEverything(mlir::DialectRegistry &registry) {
   mlir::memref::registerMemRefPasses();
   g4::gemma::registerGemmaPasses();
   g4::gemma::registerGemmaPipeline();
+  g4::lower::registerG4LowerPasses();
+  g4::exec::registerG4ExecPasses();
 }
 
 bool isGguf(llvm::StringRef path) { return path.ends_with(".gguf"); }
