@@ -174,6 +174,14 @@ class Tools:
         done = self.run(artifact, "--ids", join(ids), "-n", count, "--temp", "0", "--print-ids", *args)
         return printed_ids(done.stdout)
 
+    def drive(self, artifact, steps, **options):
+        """Runs scripted steps (test/tools/StepDriver.cpp): logits of all wanted rows, and one report a step."""
+        with tempfile.TemporaryDirectory(dir=self.cache) as folder:
+            script, out = Path(folder) / "script.json", Path(folder) / "logits.npy"
+            script.write_text(json.dumps({"steps": steps, **options}, default=int))
+            done = self.call("step-driver", artifact, script, out)
+            return np.load(out), [json.loads(line) for line in done.stdout.splitlines()]
+
     def inspect(self, artifact):
         return json.loads(self.call("g4run", "inspect", artifact, "--json").stdout)
 

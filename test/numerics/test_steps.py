@@ -3,7 +3,7 @@
 import numpy as np
 
 import common
-from common import EXACT, FIXTURES, Case
+from common import EXACT, EXACT_LOGITS, FIXTURES, Case
 
 MODELS = ("e-style", "e-style-kvorder", "dense-keqv", "moe", "unified")
 
@@ -56,6 +56,102 @@ class Grouping(Case):
         for chunk in (1, 7, 16):
             got = self.tools.generate(artifact, ids, 32, "--chunk", chunk, "--ignore-eos", "--no-suppress")
             self.equal(got, want, f"chunk {chunk}")
+
+
+def rows(sequence, ids):
+    return [[sequence, int(i)] for i in ids]
+
+
+def step(*parts, logits=()):
+    return {"rows": [row for part in parts for row in part], "logits": sorted(logits)}
+
+
+class Steps(Case):
+    """Steps that g4run has no option for, through the step driver."""
+
+    def artifacts(self):
+        for model in MODELS:
+            path = FIXTURES / model / f"{model}-F32.gguf"
+            for kind, flags in (("exact", EXACT), ("default", ())):
+                yield f"{model} {kind}", reference(model), self.tools.compile(path, *flags)
+
+    def test_a_subset_of_rows_gives_the_same_logits(self):
+        """And costs what it should: tail rows are the demanded rows, a step that demands nothing runs no tail."""
+        rng = np.random.default_rng(5)
+        for name, stored, artifact in self.artifacts():
+            ids = stored["p40_ids"]
+            program = next(p for p in self.tools.inspect(artifact)["programs"] if p["name"] == "step")
+            whole, _ = self.tools.drive(artifact, [step(rows(0, ids), logits=range(40))])
+            for count in (1, 5, 17):
+                wanted = np.sort(rng.choice(40, count, replace=False))
+                with self.subTest(artifact=name, rows=count):
+                    got, (report,) = self.tools.drive(artifact, [step(rows(0, ids), logits=wanted)])
+                    self.ok(common.bits_differ(got, whole[wanted]), f"{name}: {count} of 40 rows")
+                    self.equal([report[k] for k in ("rows", "tail_rows", "logit_rows")], [40, count, count], f"{name}: counters")
+                    macs = 40 * program["macs_rows"] + count * (program["macs_tail"] + program["macs_logits"])
+                    self.equal(report["macs"], macs, f"{name}: multiplications")
+            got, (first, last) = self.tools.drive(artifact, [step(rows(0, ids[:30])), step(rows(0, ids[30:]), logits=[9])])
+            self.ok(common.bits_differ(got, whole[39:]), f"{name}: after a step that demands nothing")
+            body = sum(d["set"] in ("rows", "single") for d in program["dispatches"])
+            self.equal([first["tail_rows"], first["macs"]], [0, 30 * program["macs_rows"]], f"{name}: nothing demanded")
+            self.at_most(first["dispatches"], body, f"{name}: dispatches when nothing is demanded")
+
+    def test_sequences_in_one_step_give_what_each_gives_alone(self):
+        for name, stored, artifact in self.artifacts():
+            prompts = [stored[f"batch{i}_ids"] for i in range(3)]
+            alone = [self.tools.drive(artifact, [step(rows(0, ids), logits=range(len(ids)))])[0] for ids in prompts]
+            with self.subTest(artifact=name):
+                # All in one step.
+                parts = [rows(i, ids) for i, ids in enumerate(prompts)]
+                together, _ = self.tools.drive(artifact, [step(*parts, logits=range(sum(map(len, parts))))], sequences=3)
+                self.ok(common.bits_differ(together, np.concatenate(alone)), f"{name}: one step")
+                for i, logits in enumerate(alone):
+                    if "exact" in name:
+                        self.ok(common.differs(logits[-1], stored[f"batch{i}_last_logits"], EXACT_LOGITS), f"{name}: batch{i}")
+                # Rows of the three interleaved, in the order 0 1 2 0 1 2 ...
+                turns = sorted((k, i) for i, ids in enumerate(prompts) for k in range(len(ids)))
+                mixed = [[i, int(prompts[i][k])] for k, i in turns]
+                got, _ = self.tools.drive(artifact, [step(mixed, logits=range(len(mixed)))], sequences=3)
+                want = np.stack([alone[i][k] for k, i in turns])
+                self.ok(common.bits_differ(got, want), f"{name}: interleaved rows")
+
+    def test_decoding_beside_a_prefill_changes_nothing(self):
+        """Sequence 0 decodes token by token while 1 comes in chunks and 2 starts late: mixed steps of unlike lengths."""
+        for name, stored, artifact in self.artifacts():
+            prompts = [stored[f"batch{i}_ids"] for i in (2, 1, 0)]
+            alone = [self.tools.drive(artifact, [step(rows(0, ids), logits=range(len(ids)))])[0] for ids in prompts]
+            done, steps, wanted = [0, 0, 0], [], []
+            sizes = [(20, 3, 0), (1, 5, 0), (1, 0, 4), (1, 11, 1), (10, 0, 0)]
+            for size in sizes:
+                parts = [rows(i, prompts[i][done[i]:done[i] + n]) for i, n in enumerate(size)]
+                steps.append(step(*parts, logits=range(sum(map(len, parts)))))
+                wanted += [alone[i][done[i]:done[i] + n] for i, n in enumerate(size)]
+                done = [d + n for d, n in zip(done, size)]
+            self.equal(done, [len(p) for p in prompts], "the schedule covers all prompts")
+            got, _ = self.tools.drive(artifact, steps, sequences=3)
+            self.ok(common.bits_differ(got, np.concatenate(wanted)), name)
+
+    def test_free_pages_full_of_nan_change_nothing(self):
+        """Three windows and more, pages released on the way, a sequence closed and its pages used again."""
+        for name, stored, artifact in self.artifacts():
+            long, short = stored["p100_ids"], stored["p40_ids"]
+            steps = [step(rows(0, long[:70]), rows(1, short), logits=[69, 109])]
+            steps.append({**step(rows(0, long[70:]), rows(1, short), logits=[29, 69]), "close": [1]})
+            clean, _ = self.tools.drive(artifact, steps, sequences=2)
+            poisoned, _ = self.tools.drive(artifact, steps, sequences=2, poison=True)
+            self.ok(common.bits_differ(poisoned, clean), name)
+            self.ok(common.bits_differ(clean[3], clean[1]), f"{name}: the reopened sequence")
+
+    def test_sliding_kv_stays_constant(self):
+        """From 2 to 64 windows, looked at after every 64 tokens (a page); the global class grows in proportion."""
+        artifact = self.tools.compile(FIXTURES / "e-style/e-style-Q4_0.gguf")
+        ids = np.resize(np.arange(300, 900), 64 * 16)
+        _, reports = self.tools.drive(artifact, [step(rows(0, ids[i:i + 64])) for i in range(0, len(ids), 64)])
+        self.equal(len(reports), 16, "steps")
+        sliding = {report["kv_sliding_bytes"] for report in reports[1:]}
+        self.equal(len(sliding), 1, f"different sizes of the sliding class: {sorted(sliding)}")
+        each = reports[0]["kv_global_bytes"]
+        self.equal([r["kv_global_bytes"] for r in reports], [each * (i + 1) for i in range(16)], "bytes of the global class")
 
 
 if __name__ == "__main__":
