@@ -1,10 +1,12 @@
-/// Floats as Python prints them, which is what templates written for Jinja2 expect. Internal to runtime/text and the
+/// Floats as Python prints and templates written for Jinja2 expect them. Internal to runtime/text and the
 /// template engine.
 #pragma once
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 namespace g4::text {
@@ -24,6 +26,16 @@ inline std::string pythonRepr(double value) {
   end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed).ptr;
   std::string fixed(buffer, end);
   return fixed.find('.') == fixed.npos ? fixed + ".0" : fixed;
+}
+
+/// Cuts off the fraction; the nearest integer for what is out of range, 0 for NaN.
+inline int64_t toInteger(double value) {
+  constexpr double kLimit = 0x1p63;
+  if (std::isnan(value))
+    return 0;
+  if (value >= kLimit)
+    return std::numeric_limits<int64_t>::max();
+  return value < -kLimit ? std::numeric_limits<int64_t>::min() : int64_t(value);
 }
 
 } // namespace g4::text

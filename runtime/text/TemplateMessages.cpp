@@ -62,7 +62,7 @@ void convertReasoning(Json &message) {
   }
 }
 
-Status convertCalls(Json &message) {
+Status convertCalls(Json &message, ToolResults results) {
   Json calls = Json::array();
   for (const Json &call : message["tool_calls"]) {
     const auto function = call.is_object() ? call.find("function") : call.end();
@@ -74,7 +74,11 @@ Status convertCalls(Json &message) {
       converted["arguments"] = Json::object();
     else
       converted["arguments"] = arguments->is_string() ? objectOrText(arguments->get<std::string>()) : *arguments;
-    calls.push_back({{"function", std::move(converted)}});
+    Json out = Json::object();
+    if (results == ToolResults::kOwnMessages && call.contains("id"))
+      out["id"] = call["id"]; // the template looks results up by it
+    out["function"] = std::move(converted);
+    calls.push_back(std::move(out));
   }
   message["tool_calls"] = std::move(calls);
   if (const auto content = message.find("content"); content != message.end() && isEmpty(*content))
@@ -91,7 +95,7 @@ std::string calledName(const Json &original, const std::string &id) {
   return {};
 }
 
-Status convert(const Json &messages, Json &out) {
+Status convert(const Json &messages, ToolResults results, Json &out) {
   size_t caller = messages.size(); // index of the assistant message that takes tool results; none yet
   for (size_t i = 0; i < messages.size(); ++i) {
     const Json &message = messages[i];
@@ -103,7 +107,7 @@ Status convert(const Json &messages, Json &out) {
     const std::string role = stringAt(message, "role");
     if (role.empty())
       return fail("it has no role");
-    if (role == "tool") {
+    if (role == "tool" && results == ToolResults::kInsideCalls) {
       if (caller == messages.size())
         return fail("a tool result without a tool call before it");
       std::string name = calledName(messages[caller], stringAt(message, "tool_call_id"));
@@ -125,7 +129,7 @@ Status convert(const Json &messages, Json &out) {
     const auto calls = message.find("tool_calls");
     const bool makesCalls = calls != message.end() && calls->is_array() && !calls->empty();
     if (makesCalls)
-      if (Status status = convertCalls(converted); !status.ok())
+      if (Status status = convertCalls(converted, results); !status.ok())
         return std::move(status).withContext("message " + std::to_string(i));
     caller = makesCalls ? i : messages.size();
   }
@@ -134,12 +138,12 @@ Status convert(const Json &messages, Json &out) {
 
 } // namespace
 
-Result<Json> toTemplateMessages(const Json &messages) {
+Result<Json> toTemplateMessages(const Json &messages, ToolResults results) {
   if (!messages.is_array())
     return invalidArgument("chat messages are not a list");
   try {
     Json out = Json::array();
-    G4_RETURN_IF_ERROR(convert(messages, out));
+    G4_RETURN_IF_ERROR(convert(messages, results, out));
     return out;
   } catch (const std::bad_alloc &) {
     return resourceExhausted("no memory to convert chat messages");

@@ -6,8 +6,14 @@
 
 namespace g4::text {
 
+/// What becomes of `role: tool` messages.
+enum class ToolResults {
+  kInsideCalls, ///< they move into the assistant message that made the calls
+  kOwnMessages, ///< they stay: the template reads them itself (ChatTemplate::readsToolMessages)
+};
+
 /// Converts a list of messages:
-///  - the results of tools (`role: tool`) go into the assistant message that made the calls, as `tool_responses` in the
+///  - with kInsideCalls, the results of tools (`role: tool`) go into the assistant message that made the calls, as `tool_responses` in the
 ///    order in which they came, named after the call with their `tool_call_id`, else after their own `name`. A result
 ///    that is the text of a JSON object becomes that object; anything else stays text;
 ///  - the arguments of calls become objects where they are the text of one;
@@ -16,6 +22,6 @@ namespace g4::text {
 /// What it does not know passes unchanged. Already converted messages stay as they are.
 /// Errors: kInvalidArgument naming the message (no object, a tool result without a call before it, a call without a
 /// function name).
-Result<Json> toTemplateMessages(const Json &messages);
+Result<Json> toTemplateMessages(const Json &messages, ToolResults results = ToolResults::kInsideCalls);
 
 } // namespace g4::text

@@ -95,6 +95,11 @@ TEST(ChatTemplateTest, ValuesPrintAsInPython) {
   EXPECT_EQ(render("{{ b }} {{ n }} {{ i }} {{ missing }}|", values), "True None 7 |");
 }
 
+TEST(ChatTemplateTest, NumbersOutOfRangeAreSafe) {
+  EXPECT_EQ(render("{{ [0.1, big] | tojson }} {{ 9223372036854775807 * 9223372036854775807 }} {{ 5 % 0 }}", {{"big", 1e20}}),
+            "[0.1, 1e+20] 9223372036854775807 0");
+}
+
 TEST(ChatTemplateTest, UnsetOptionsAreUndefinedAndBosIsSet) {
   EXPECT_EQ(render("{{ bos_token }}{{ enable_thinking is defined }}{{ tools is none }}"), "<bos>FalseTrue");
   EXPECT_EQ(render("{{ enable_thinking }}", {{"enable_thinking", true}}), "True");
@@ -208,6 +213,22 @@ TEST(TemplateMessagesTest, ToolResultsJoinTheirCallsWhateverTheirOrder) {
   auto again = toTemplateMessages(*converted);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(*again, expected);
+}
+
+TEST(TemplateMessagesTest, TemplatesThatReadToolMessagesGetParsedArgumentsAndIds) {
+  const ChatTemplate it = compile(readFile(G4_JINJA_TEMPLATES "/google-gemma-4-31B-it.jinja"));
+  EXPECT_TRUE(it.readsToolMessages());
+  EXPECT_FALSE(compile(realVocabulary().chatTemplate).readsToolMessages());
+  auto messages = toTemplateMessages(Json::parse(R"([
+    {"role": "user", "content": "x"},
+    {"role": "assistant", "content": "", "tool_calls": [
+      {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"city\": \"Rome\"}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "ok"}])"), ToolResults::kOwnMessages);
+  ASSERT_TRUE(messages.ok());
+  auto prompt = it.render(*messages, nullptr, {{"add_generation_prompt", true}});
+  ASSERT_TRUE(prompt.ok()) << prompt.status().message();
+  EXPECT_EQ(*prompt, "<bos><|turn>user\nx<turn|>\n<|turn>model\n<|tool_call>call:f{city:<|\"|>Rome<|\"|>}<tool_call|>"
+                     "<|tool_response>response:f{value:<|\"|>ok<|\"|>}<tool_response|>");
 }
 
 TEST(TemplateMessagesTest, ReasoningMayBeTextAListOrNull) {

@@ -80,7 +80,7 @@ TEST(SamplerTest, TopPOverManyTokensKeepsExactlyTheWantedCount) {
   // 4000 equal tokens after one of half the mass: 0.75 needs half of them.
   std::vector<float> logits(4001, std::log(0.5f / 4000));
   logits[4000] = std::log(0.5f);
-  const auto f = frequencies({.topP = 0.7499f}, logits, 100000);
+  const auto f = frequencies({.topP = 0.7499f}, logits, 1000);
   EXPECT_TRUE(f.count(4000));
   for (const auto &[id, share] : f)
     EXPECT_TRUE(id == 4000 || id < 2000) << id; // of equals, the lowest ids
