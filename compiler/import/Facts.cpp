@@ -9,9 +9,11 @@ using namespace mlir;
 namespace g4::importer {
 namespace {
 
-// Metadata is untrusted; no published model comes near these.
+// Files are untrusted; no published model comes near these. Products of two sizes, and of a size and the
+// experts, stay far from overflow.
 constexpr uint64_t kMaxLayers = 1024;
-constexpr uint64_t kMaxSize = uint64_t(1) << 31;
+constexpr int64_t kMaxExperts = 1 << 16;
+constexpr uint64_t kMaxSize = uint64_t(1) << 30;
 
 /// Reads keys under `gemma4.`, with the names that older files use.
 class Metadata {
@@ -79,7 +81,7 @@ public:
     if (!values)
       return success();
     if (values->size() == 1)
-      values->resize(layers, values->front());
+      values = std::vector<uint64_t>(layers, values->front());
     if (static_cast<int64_t>(values->size()) < layers)
       return source_.error() << full(key) << " has " << values->size() << " entries, but block_count is "
                              << layers;
@@ -101,6 +103,7 @@ public:
 private:
   LogicalResult readModel(int64_t layers);
   LogicalResult readKinds(int64_t layers);
+  LogicalResult guessKinds();
   LogicalResult readAttention(int64_t index, LayerFacts &layer);
   LogicalResult readOwnKv(int64_t index, LayerFacts &layer, TensorRef fused);
   LogicalResult readMlp(int64_t index, LayerFacts &layer);
@@ -109,6 +112,8 @@ private:
 
   TensorRef require(int64_t layer, StringRef name) { return source_.require(layerName(layer, name)); }
   TensorRef find(int64_t layer, StringRef name) { return source_.find(layerName(layer, name)); }
+  /// A size that `tensor` has must be one that a model can have.
+  LogicalResult bound(TensorRef tensor, int64_t size, int64_t max = kMaxSize);
   /// `rows` of `tensor` as heads of `dim`; 0 after an error.
   int64_t headsOf(TensorRef tensor, int64_t rows, int64_t dim);
   /// Warns, once for each key, that the metadata says otherwise than the weights.
@@ -131,6 +136,13 @@ void Reader::compare(StringRef key, std::optional<uint64_t> stated, int64_t foun
   diag << ", but the weights have " << found << "; using the weights";
 }
 
+LogicalResult Reader::bound(TensorRef tensor, int64_t size, int64_t max) {
+  if (size >= 1 && size <= max)
+    return success();
+  return source_.error(tensor) << quotedName(tensor.tensor->name) << " has a size of " << size
+                               << ", expected 1 to " << max;
+}
+
 int64_t Reader::headsOf(TensorRef tensor, int64_t rows, int64_t dim) {
   if (rows > 0 && rows % dim == 0)
     return rows / dim;
@@ -145,6 +157,8 @@ LogicalResult Reader::readModel(int64_t layers) {
     return failure();
   facts_.hidden = embedding.columns();
   facts_.vocabulary = embedding.rows();
+  if (failed(bound(embedding, facts_.hidden)) || failed(bound(embedding, facts_.vocabulary)))
+    return failure();
   compare("embedding_length", meta_.uint({"embedding_length"}), facts_.hidden);
 
   auto context = meta_.size("context_length", kMaxSize);
@@ -170,6 +184,26 @@ LogicalResult Reader::readModel(int64_t layers) {
   return readKinds(layers);
 }
 
+/// Without a pattern the two kinds' head dimensions tell them apart.
+LogicalResult Reader::guessKinds() {
+  const std::string key = meta_.full("attention.sliding_window_pattern");
+  auto sliding = meta_.uint({"attention.key_length_swa"}), global = meta_.uint({"attention.key_length"});
+  if (!sliding || !global || *sliding == *global)
+    return source_.error() << "missing metadata " << quotedName(key);
+  for (int64_t i = 0, n = static_cast<int64_t>(facts_.layers.size()); i < n; ++i) {
+    TensorRef qNorm = require(i, "attn_q_norm.weight");
+    if (!qNorm)
+      return failure();
+    uint64_t dim = qNorm.tensor->columns();
+    if (dim != *sliding && dim != *global)
+      return source_.error() << "missing metadata " << quotedName(key) << ", and layer " << i
+                             << " has heads of " << dim << " elements, which is neither kind's";
+    facts_.layers[i].sliding = dim == *sliding;
+  }
+  source_.warning() << key << " is missing; layers with heads of " << *sliding << " elements are sliding";
+  return success();
+}
+
 /// Which layers slide and which share K/V.
 LogicalResult Reader::readKinds(int64_t layers) {
   facts_.layers.resize(layers);
@@ -178,15 +212,18 @@ LogicalResult Reader::readKinds(int64_t layers) {
   auto period = source_.metadata().getUint(key);
   if (pattern && static_cast<int64_t>(pattern->size()) < layers)
     return source_.error() << key << " has " << pattern->size() << " entries, but block_count is " << layers;
-  if (!pattern && (!period || *period == 0))
-    return source_.error() << "missing metadata " << quotedName(key);
-  bool anySliding = false;
-  for (int64_t i = 0; i < layers; ++i) {
-    // A number n means: every n-th layer is global.
-    facts_.layers[i].sliding = pattern ? (*pattern)[i] : (i + 1) % static_cast<int64_t>(*period) != 0;
-    anySliding |= facts_.layers[i].sliding;
+  if (pattern) {
+    for (int64_t i = 0; i < layers; ++i)
+      facts_.layers[i].sliding = (*pattern)[i];
+  } else if (period) { // every n-th layer is global
+    if (*period == 0)
+      return source_.error() << key << " is 0, expected a pattern or a period";
+    for (int64_t i = 0; i < layers; ++i)
+      facts_.layers[i].sliding = static_cast<uint64_t>(i + 1) % *period != 0;
+  } else if (failed(guessKinds())) {
+    return failure();
   }
-  if (anySliding) {
+  if (llvm::any_of(facts_.layers, [](const LayerFacts &layer) { return layer.sliding; })) {
     auto window = meta_.size("attention.sliding_window", kMaxSize);
     if (!window)
       return failure();
@@ -248,6 +285,8 @@ LogicalResult Reader::readAttention(int64_t index, LayerFacts &layer) {
   if (!output)
     return failure();
   layer.headDim = qNorm.columns();
+  if (failed(bound(qNorm, layer.headDim)))
+    return failure();
   int64_t &ropeDim = layer.sliding ? facts_.ropeDimSliding : facts_.ropeDimGlobal;
   if (layer.headDim % 2)
     return source_.error(qNorm) << "the head dimension " << layer.headDim << " is odd";
@@ -296,6 +335,8 @@ LogicalResult Reader::readMlp(int64_t index, LayerFacts &layer) {
   } else {
     return require(index, "ffn_gate.weight"), failure();
   }
+  if (layer.ff < 1 || layer.ff > static_cast<int64_t>(kMaxSize))
+    return source_.error() << "layer " << index << " has an MLP of width " << layer.ff;
   if (!statedFf_.empty())
     compare("feed_forward_length", statedFf_[index], layer.ff, index);
 
@@ -310,6 +351,8 @@ LogicalResult Reader::readMlp(int64_t index, LayerFacts &layer) {
   if (!down)
     return require(index, "ffn_down_exps.weight"), failure();
   layer.expertFf = down.columns();
+  if (failed(bound(router, layer.experts, kMaxExperts)) || failed(bound(down, layer.expertFf)))
+    return failure();
   compare("expert_count", statedExperts, layer.experts, index);
   compare("expert_feed_forward_length", meta_.uint({"expert_feed_forward_length"}), layer.expertFf, index);
   if (facts_.expertsUsed)
@@ -330,6 +373,8 @@ LogicalResult Reader::readPerLayerInputs() {
     return source_.require("per_layer_proj_norm.weight"), failure();
   }
   facts_.perLayerWidth = norm.columns();
+  if (failed(bound(norm, facts_.perLayerWidth)))
+    return failure();
   compare("embedding_length_per_layer_input", stated, facts_.perLayerWidth);
   return success();
 }

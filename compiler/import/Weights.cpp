@@ -13,7 +13,8 @@ constexpr gguf::ElementType kSupported[] = {
     gguf::ElementType::kQ4_1, gguf::ElementType::kQ5_0, gguf::ElementType::kQ5_1, gguf::ElementType::kQ8_0,
     gguf::ElementType::kQ4_K, gguf::ElementType::kQ5_K, gguf::ElementType::kQ6_K};
 
-constexpr int64_t kMaxDimension = int64_t(1) << 31;
+// Keeps a weight's bytes far from overflow.
+constexpr int64_t kMaxDimension = int64_t(1) << 30;
 
 std::optional<gguf::ElementType> elementType(const Source &source, TensorRef tensor) {
   uint32_t number = tensor.tensor->ggmlType;
@@ -52,6 +53,10 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
   auto element = elementType(source_, first);
   if (!element)
     return fail();
+  if (rows > kMaxDimension || columns > kMaxDimension) {
+    source_.error(first) << quotedName(name) << " is " << rows << " x " << columns << ", which is too large";
+    return fail();
+  }
   int64_t count = static_cast<int64_t>(tensors.size());
   SmallVector<Attribute> extents;
   for (TensorRef tensor : tensors) {
@@ -70,10 +75,6 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
         static_cast<int64_t>(tensor.tensor->offset), static_cast<int64_t>(tensor.tensor->size)));
     if (!extents.back())
       return fail();
-  }
-  if (rows > kMaxDimension || columns > kMaxDimension) {
-    source_.error(first) << quotedName(name) << " is " << rows << " x " << columns << ", which is too large";
-    return fail();
   }
   if (floats && !gguf::isFloat(*element)) {
     source_.error(first) << quotedName(name) << " is " << gguf::stringifyElementType(*element)

@@ -218,6 +218,16 @@ TEST(ImporterTest, APatternMayBeAPeriod) {
   EXPECT_FALSE(imported.model().getLayerFact(3).isSliding());
 }
 
+TEST(ImporterTest, WithoutAPatternHeadDimensionsTellTheKinds) {
+  TestModel model = TestModel::dense();
+  model.metadata.erase("gemma4.attention.sliding_window_pattern");
+  Imported imported(model);
+  ASSERT_TRUE(imported.module) << imported.all();
+  EXPECT_EQ(imported.warnings.size(), 1u);
+  EXPECT_TRUE(imported.model().getLayerFact(2).isSliding());
+  EXPECT_FALSE(imported.model().getLayerFact(3).isSliding());
+}
+
 struct Disagreement {
   const char *key;
   uint32_t stated;

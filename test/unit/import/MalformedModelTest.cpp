@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <random>
 
 using namespace mlir;
 
@@ -186,11 +187,22 @@ TEST(MalformedModelTest, MetadataThatCannotBeIsNamed) {
       {"SoftcapNegative", setFloat("final_logit_softcapping", -30), "gemma4.final_logit_softcapping is"},
       {"NoWindow", erase("attention.sliding_window"), "missing metadata 'gemma4.attention.sliding_window'"},
       {"Window0", set("attention.sliding_window", 0), "gemma4.attention.sliding_window is 0"},
-      {"NoPattern", erase("attention.sliding_window_pattern"),
+      {"NoPatternAndOneHeadDim",
+       [](TestModel &m) {
+         m.metadata.erase("gemma4.attention.sliding_window_pattern");
+         m.metadata.erase("gemma4.attention.key_length_swa");
+       },
        "missing metadata 'gemma4.attention.sliding_window_pattern'"},
+      {"NoPatternAndOtherHeadDims",
+       [](TestModel &m) {
+         m.metadata.erase("gemma4.attention.sliding_window_pattern");
+         m.setUint("gemma4.attention.key_length", 32);
+       },
+       "layer 1 has heads of 16 elements, which is neither kind's"},
       {"PatternShort", [](TestModel &m) { m.setBools("gemma4.attention.sliding_window_pattern", {true}); },
        "gemma4.attention.sliding_window_pattern has 1 entries, but block_count is 4"},
-      {"PatternPeriod0", set("attention.sliding_window_pattern", 0), "missing metadata"},
+      {"PatternPeriod0", set("attention.sliding_window_pattern", 0),
+       "gemma4.attention.sliding_window_pattern is 0"},
       {"KvHeadsShort",
        [](TestModel &m) {
          m.setUints("gemma4.attention.head_count_kv", {1, 2});
@@ -219,6 +231,40 @@ TEST(MalformedModelTest, MetadataThatCannotBeIsNamed) {
     model.setUint("gemma4.expert_used_count", used);
     EXPECT_SAYS(errorOf(model), "gemma4.expert_used_count is");
   }
+}
+
+TEST(MalformedModelTest, DimensionsThatNoModelHasAreRefusedBeforeTheyAreMultiplied) {
+  constexpr uint64_t kHuge = uint64_t(1) << 40;
+  for (const TestModel &whole : {TestModel::dense(), TestModel::sharing(), TestModel::experts()}) {
+    for (const auto &[name, stored] : whole.tensors) {
+      for (size_t d = 0; d < stored.dims.size(); ++d) {
+        TestModel model = whole;
+        model.tensors[name].dims[d] = kHuge;
+        Imported imported({model.bytes(/*data=*/false)}, {.allowMissingData = true});
+        EXPECT_FALSE(imported.module) << name << " dimension " << d;
+        EXPECT_EQ(imported.errors.size(), 1u) << name << ": " << imported.all();
+      }
+    }
+  }
+}
+
+// Any bytes give a module or an error; run with sanitizers this is a small fuzzer.
+TEST(MalformedModelTest, MutatedHeadersGiveAModuleOrAnError) {
+  std::minstd_rand random(1);
+  int imported = 0, refused = 0;
+  for (const TestModel &whole : {TestModel::dense(), TestModel::sharing(), TestModel::experts()}) {
+    const std::string header = whole.bytes(/*data=*/false);
+    for (int i = 0; i < 300; ++i) {
+      std::string bytes = header;
+      for (int n = 0; n <= i % 4; ++n)
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+      Imported result({bytes}, {.allowMissingData = true});
+      EXPECT_NE(bool(result.module), !result.errors.empty()) << result.all();
+      ++(result.module ? imported : refused);
+    }
+  }
+  EXPECT_GT(imported, 20);
+  EXPECT_GT(refused, 20);
 }
 
 TEST(MalformedModelTest, UnusableRopeBasesFallBackWithAWarning) {

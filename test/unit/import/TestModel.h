@@ -144,14 +144,18 @@ struct TestModel {
     B b;
     for (const auto &[key, entry] : metadata)
       b.add(key, entry.type, entry.value);
+    uint64_t offset = 0;
     for (const auto &[name, stored] : tensors) {
       uint64_t elements = 1;
       for (uint64_t size : stored.dims)
         elements *= size;
       const gguf::TypeInfo *info = gguf::typeInfo(stored.type);
-      b.addTensor(name, stored.dims, stored.type,
-                  info ? elements / info->blockElements * info->blockBytes : 0);
+      uint64_t bytes = info ? elements / info->blockElements * info->blockBytes : 0;
+      b.tensors.push_back({name, stored.dims, stored.type, offset, {}});
+      offset = (offset + bytes + b.alignment - 1) / b.alignment * b.alignment;
     }
+    if (data)
+      b.data.resize(offset);
     return data ? b.build() : b.header();
   }
 };
