@@ -65,7 +65,7 @@ class Structure(Case):
         arena, live = step["arena_bytes"], step["peak_live_bytes"]
         pruned = sum(d["macs_per_row"] for d in dispatches if d["set"] == "rows")
         want = pruned_macs(s)
-        mean, mean_barriers = len(dispatches) / s.layers, sum(d["barrier_before"] for d in dispatches) / s.layers
+        mean, mean_barriers = sum(counts) / s.layers, sum(barriers) / s.layers
         say(f"{kind}: {mean:.2f} dispatches and {mean_barriers:.2f} barriers per layer, at most {max(counts)} and {max(barriers)}; "
             f"arena {arena / 2**20:.1f} MiB, {arena / live:.3f} of peak live; {pruned / 1e6:.1f} M multiplications per pruned "
             f"prompt token, {full_macs(s) / pruned:.2f} times fewer than without pruning")
@@ -74,7 +74,7 @@ class Structure(Case):
         return mean, mean_barriers, counts, barriers
 
     def check_decode(self, kind):
-        """At most 7 dispatches and 6 barriers per layer, embedding and head included in the mean.
+        """At most 7 dispatches and 6 barriers per layer.
 
         One layer may have one more of each: the one in which pruned rows stop, whose K/V and query have different rows.
         """
