@@ -57,14 +57,17 @@ def habit_findings(path, text):
 
 
 def listed_findings(path, text, files):
-    """Every source file is named in a CMakeLists.txt of its folder or of one above it."""
+    """Every source file is named by CMake: by its stem in a CMakeLists.txt of its folder or above, or with its folder anywhere."""
     if not path.endswith(".cpp"):
         return
-    folder = Path(path).parent
-    for above in (folder, *folder.parents):
-        lists = (above / "CMakeLists.txt").as_posix()
-        name = Path(path).relative_to(above).as_posix()
-        if lists in files and re.search(rf"(?<![\w/]){re.escape(name)}\b", files[lists]):
+    place = Path(path)
+    tail = f"{place.parent.name}/{place.name}"
+    for lists, content in files.items():
+        if lists.endswith("CMakeLists.txt"):
+            above = Path(lists).parent
+            if above in place.parents and re.search(rf"(?<!\w){re.escape(place.stem)}(?!\w)", content):
+                return
+        if lists.endswith(("CMakeLists.txt", ".cmake")) and tail in content:
             return
     yield "error", "in no CMakeLists.txt: it is never compiled"
 
@@ -139,7 +142,7 @@ def read_tree():
         listing = [p for p in listing if not p.startswith(("build", ".git/"))]
     files = {}
     for path in listing:
-        known = path.endswith((*CODE, ".md", "CMakeLists.txt"))
+        known = path.endswith((*CODE, ".md", ".cmake", "CMakeLists.txt"))
         if (ROOT / path).is_file():
             files[path] = (ROOT / path).read_text(errors="replace") if known and not path.startswith(EXEMPT) else ""
     return files
