@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kSpace = "\xe2\x96\x81"; // U+2581
 constexpr uint32_t kNoRank = 0xffffffffu;
 constexpr uint32_t kNoSymbol = 0xffffffffu;
-constexpr size_t kShortWord = 32;    // symbols; below this, scanning for the best pair beats a heap
+constexpr size_t kShortWord = 32;      // symbols; below this, scanning for the best pair beats a heap
 constexpr size_t kCacheEntries = 8192; // 256 KiB: stays in the second-level cache
 constexpr size_t kMaxCachedBytes = 64;
 
@@ -111,7 +111,8 @@ void BytePairEncoder::encodeWord(size_t begin, size_t end) {
   else
     mergeLong();
   if (seen)
-    *seen = {hash, uint32_t(begin), uint32_t(word.size()), uint32_t(firstId), uint32_t(ids_.size() - firstId)};
+    *seen = {hash, uint32_t(begin), uint32_t(word.size()), uint32_t(firstId),
+             uint32_t(ids_.size() - firstId)};
 }
 
 void BytePairEncoder::readSymbols(std::string_view word) {

@@ -9,8 +9,8 @@
 
 namespace g4::text {
 
-/// Pairs waiting to be merged: lowest rank first, then leftmost. A bucket per rank makes the usual case, pairs that come
-/// from left to right, cost the same for each pair however many there are.
+/// Pairs waiting to be merged: lowest rank first, then leftmost. A bucket per rank makes the usual case,
+/// pairs that come from left to right, cost the same for each pair however many there are.
 class PairQueue {
 public:
   /// Ranks are less than `ranks`. Nothing is allocated before the first push.
@@ -53,7 +53,8 @@ private:
   std::string_view text_;
   std::vector<int32_t> &ids_;
 
-  /// The symbols of the word at hand, in order of text. A symbol merged into its left neighbour stays, unlinked.
+  /// The symbols of the word at hand, in order of text. A symbol merged into its left neighbour stays,
+  /// unlinked.
   std::vector<uint32_t> symbols_, next_, previous_, rank_, result_;
   PairQueue queue_; ///< pairs are named by their left symbol
 

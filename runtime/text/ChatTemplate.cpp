@@ -43,7 +43,9 @@ std::string oneLine(std::string_view message) {
   return out;
 }
 
-Status templateError(std::string_view message) { return invalidArgument("chat template: " + oneLine(message)); }
+Status templateError(std::string_view message) {
+  return invalidArgument("chat template: " + oneLine(message));
+}
 
 /// Counts how deeply a template's blocks and brackets nest, token by token.
 class NestingCounter {
@@ -172,7 +174,8 @@ struct ChatTemplate::Program {
 
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source) {
   if (source.size() > kMaxSourceBytes)
-    return invalidArgument("chat template: it has " + std::to_string(source.size()) + " bytes; 1 MiB is supported");
+    return invalidArgument("chat template: it has " + std::to_string(source.size()) +
+                           " bytes; 1 MiB is supported");
   auto program = std::make_shared<Program>();
   program->source = source;
   Status nesting;
@@ -195,7 +198,8 @@ Result<std::string> ChatTemplate::render(const Json &messages, const Json &tools
     return invalidArgument("chat tools are not a list");
   if (!options.is_object() && !options.is_null())
     return invalidArgument("chat template options are not an object");
-  RenderBudget budget({limits.time, limits.steps, limits.depth, limits.bytes, limits.items, limits.totalBytes});
+  RenderBudget budget(
+      {limits.time, limits.steps, limits.depth, limits.bytes, limits.items, limits.totalBytes});
   std::string prompt;
   G4_RETURN_IF_ERROR(guarded(&budget, [&] {
     jinja::context context(program_->source);

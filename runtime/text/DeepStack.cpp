@@ -5,8 +5,8 @@
 namespace g4::text {
 
 Status runOnDeepStack(const std::function<void()> &work) {
-  // Address space, not memory: pages are touched only as deep as the recursion goes. Enough for a value nested once
-  // for every few of a rendering's steps (RenderBudget), whose destructor recurses.
+  // Address space, not memory: pages are touched only as deep as the recursion goes. Enough for a value
+  // nested once for every few of a rendering's steps (RenderBudget), whose destructor recurses.
   constexpr size_t kStackBytes = size_t(512) << 20;
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0)

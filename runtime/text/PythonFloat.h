@@ -11,7 +11,8 @@
 
 namespace g4::text {
 
-/// repr(value): the fewest digits that read back as the same number; fixed from 1e-4 up to 1e16, else scientific.
+/// repr(value): the fewest digits that read back as the same number; fixed from 1e-4 up to 1e16, else
+/// scientific.
 inline std::string pythonRepr(double value) {
   if (std::isnan(value))
     return "nan";

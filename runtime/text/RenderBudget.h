@@ -1,5 +1,6 @@
-/// What one rendering of a template may use up. Templates come from model files, which are not trusted; the template
-/// engine (cmake/Jinja.cmake) reports each of its steps here. Internal to runtime/text and the engine.
+/// What one rendering of a template may use up. Templates come from model files, which are not trusted; the
+/// template engine (cmake/Jinja.cmake) reports each of its steps here. Internal to runtime/text and the
+/// engine.
 #pragma once
 
 #include <chrono>

@@ -66,8 +66,9 @@ Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const i
     if (candidates_.empty())
       return invalidArgument("every token is excluded: by the mask, by logit bias or by logits of -inf");
     if (options_.temperature == 0) {
-      const auto best = std::max_element(candidates_.begin(), candidates_.end(), // the first of equals
-                                         [](const Candidate &a, const Candidate &b) { return a.logit < b.logit; });
+      const auto best =
+          std::max_element(candidates_.begin(), candidates_.end(), // the first of equals
+                           [](const Candidate &a, const Candidate &b) { return a.logit < b.logit; });
       return best->id;
     }
     return draw(truncate());

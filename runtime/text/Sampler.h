@@ -10,7 +10,8 @@
 
 namespace g4::text {
 
-/// How to choose. The steps run in the order of the fields; the defaults leave the model's distribution as it is.
+/// How to choose. The steps run in the order of the fields; the defaults leave the model's distribution as it
+/// is.
 struct SamplingOptions {
   /// Added to the logits of single tokens. Ids must be inside the vocabulary.
   std::vector<std::pair<int32_t, float>> logitBias = {};
@@ -37,15 +38,16 @@ struct SamplingOptions {
   uint64_t seed = 0;
 };
 
-/// SplitMix64 read as a counter: draw n of `seed` is mixBits(seed + (n + 1) * 0x9e3779b97f4a7c15), its top 53 bits
-/// divided by 2^53. Draws do not depend on one another, so a sequence can be resumed at any token.
+/// SplitMix64 read as a counter: draw n of `seed` is mixBits(seed + (n + 1) * 0x9e3779b97f4a7c15), its top 53
+/// bits divided by 2^53. Draws do not depend on one another, so a sequence can be resumed at any token.
 struct SampleRandom {
   uint64_t seed = 0;
   uint64_t counter = 0;
   double next(); ///< in [0, 1)
 };
 
-/// One sequence's sampler. Not thread safe; one per sequence. Equal logits always rank by id, the lowest first.
+/// One sequence's sampler. Not thread safe; one per sequence. Equal logits always rank by id, the lowest
+/// first.
 class Sampler {
 public:
   /// Errors: kInvalidArgument naming the option that is out of its range.
@@ -55,8 +57,8 @@ public:
   /// `logits`:  [vocabulary], after softcap. -inf excludes a token.
   /// `history`: the tokens so far, prompt included, for the penalties; ids out of range are ignored.
   /// `allowed`: a TokenBitmask's words, one bit per token, or empty for all; others are never chosen.
-  /// Errors: kInternal (a logit of an allowed token is NaN or +inf), kInvalidArgument (no token is left, or the
-  /// mask or a bias id does not fit the vocabulary).
+  /// Errors: kInternal (a logit of an allowed token is NaN or +inf), kInvalidArgument (no token is left, or
+  /// the mask or a bias id does not fit the vocabulary).
   Result<int32_t> sample(std::span<const float> logits, std::span<const int32_t> history,
                          std::span<const uint32_t> allowed = {});
 

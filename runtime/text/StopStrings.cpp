@@ -34,7 +34,8 @@ std::string StopStrings::push(std::string_view piece) {
     // Let go of what can no longer begin a stop string.
     const auto begins = [&](size_t from) {
       const std::string_view tail = std::string_view(held_).substr(from);
-      return std::any_of(stops_.begin(), stops_.end(), [&](const std::string &stop) { return stop.starts_with(tail); });
+      return std::any_of(stops_.begin(), stops_.end(),
+                         [&](const std::string &stop) { return stop.starts_with(tail); });
     };
     size_t from = 0;
     while (from < held_.size() && !begins(from))

@@ -9,15 +9,16 @@
 
 namespace g4::text {
 
-/// Watches one stream for the stop string that is complete first (of several that end at one byte, the longest), so
-/// the result does not depend on how the text is cut into pieces. Not thread safe; one per sequence.
+/// Watches one stream for the stop string that is complete first (of several that end at one byte, the
+/// longest), so the result does not depend on how the text is cut into pieces. Not thread safe; one per
+/// sequence.
 class StopStrings {
 public:
   /// Errors: kInvalidArgument (an empty stop string, or one of more than 1 KiB).
   static Result<StopStrings> create(std::vector<std::string> stops);
 
-  /// Takes the next piece; returns the text that can be shown now. The start of a possible match is held back; of a
-  /// match neither it nor what follows is ever returned. After a match the answer is always empty.
+  /// Takes the next piece; returns the text that can be shown now. The start of a possible match is held
+  /// back; of a match neither it nor what follows is ever returned. After a match the answer is always empty.
   std::string push(std::string_view piece);
   /// The end of the stream: the text held back, which turned out to be no match.
   std::string finish();

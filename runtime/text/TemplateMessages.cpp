@@ -19,7 +19,9 @@ std::string joinedText(const Json &content) {
   std::string out;
   if (content.is_array())
     for (const Json &part : content)
-      out += part.is_string() ? part.get<std::string>() : part.is_object() ? stringAt(part, "text") : std::string();
+      out += part.is_string()   ? part.get<std::string>()
+             : part.is_object() ? stringAt(part, "text")
+                                : std::string();
   return out;
 }
 
@@ -66,14 +68,16 @@ Status convertCalls(Json &message, ToolResults results) {
   Json calls = Json::array();
   for (const Json &call : message["tool_calls"]) {
     const auto function = call.is_object() ? call.find("function") : call.end();
-    if (!call.is_object() || function == call.end() || !function->is_object() || stringAt(*function, "name").empty())
+    if (!call.is_object() || function == call.end() || !function->is_object() ||
+        stringAt(*function, "name").empty())
       return invalidArgument("a tool call has no function name");
     Json converted = {{"name", stringAt(*function, "name")}};
     const auto arguments = function->find("arguments");
     if (arguments == function->end() || isEmpty(*arguments))
       converted["arguments"] = Json::object();
     else
-      converted["arguments"] = arguments->is_string() ? objectOrText(arguments->get<std::string>()) : *arguments;
+      converted["arguments"] =
+          arguments->is_string() ? objectOrText(arguments->get<std::string>()) : *arguments;
     Json out = Json::object();
     if (results == ToolResults::kOwnMessages && call.contains("id"))
       out["id"] = call["id"]; // the template looks results up by it

@@ -13,15 +13,16 @@ enum class ToolResults {
 };
 
 /// Converts a list of messages:
-///  - with kInsideCalls, the results of tools (`role: tool`) go into the assistant message that made the calls, as `tool_responses` in the
-///    order in which they came, named after the call with their `tool_call_id`, else after their own `name`. A result
-///    that is the text of a JSON object becomes that object; anything else stays text;
+///  - with kInsideCalls, the results of tools (`role: tool`) go into the assistant message that made the
+///  calls, as `tool_responses` in the
+///    order in which they came, named after the call with their `tool_call_id`, else after their own `name`.
+///    A result that is the text of a JSON object becomes that object; anything else stays text;
 ///  - the arguments of calls become objects where they are the text of one;
 ///  - `image_url`, `input_audio` and `video_url` parts become `image`, `audio` and `video`;
 ///  - `reasoning` and `reasoning_content` given as a list of texts are joined; null ones are dropped.
 /// What it does not know passes unchanged. Already converted messages stay as they are.
-/// Errors: kInvalidArgument naming the message (no object, a tool result without a call before it, a call without a
-/// function name).
+/// Errors: kInvalidArgument naming the message (no object, a tool result without a call before it, a call
+/// without a function name).
 Result<Json> toTemplateMessages(const Json &messages, ToolResults results = ToolResults::kInsideCalls);
 
 } // namespace g4::text

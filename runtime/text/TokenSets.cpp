@@ -6,7 +6,7 @@ namespace g4::text {
 namespace {
 
 constexpr std::string_view kMediaTexts[] = {
-    "<|image|>", "<|audio|>", "<|video|>",              // soft tokens, replaced by embeddings
+    "<|image|>", "<|audio|>", "<|video|>",             // soft tokens, replaced by embeddings
     "<|image>",  "<image|>",  "<|audio>",  "<audio|>", // begin and end
 };
 
@@ -15,7 +15,8 @@ bool isUnused(std::string_view text) {
   if (!text.starts_with(prefix) || !text.ends_with('>'))
     return false;
   const std::string_view digits = text.substr(prefix.size(), text.size() - prefix.size() - 1);
-  return !digits.empty() && std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !digits.empty() &&
+         std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 std::vector<int32_t> present(const Tokenizer &tokenizer, std::span<const std::string_view> texts) {
@@ -28,7 +29,8 @@ std::vector<int32_t> present(const Tokenizer &tokenizer, std::span<const std::st
 
 } // namespace
 
-TokenBitmask::TokenBitmask(uint32_t tokens, bool value) : tokens_(tokens), words_((tokens + 31) / 32, value ? ~0u : 0u) {
+TokenBitmask::TokenBitmask(uint32_t tokens, bool value)
+    : tokens_(tokens), words_((tokens + 31) / 32, value ? ~0u : 0u) {
   if (value && tokens % 32)
     words_.back() = (1u << tokens % 32) - 1;
 }

@@ -1,4 +1,5 @@
-/// Sets of tokens that generation treats apart. Looked up by text, because ids differ from vocabulary to vocabulary.
+/// Sets of tokens that generation treats apart. Looked up by text, because ids differ from vocabulary to
+/// vocabulary.
 #pragma once
 
 #include "runtime/text/Tokenizer.h"
@@ -10,7 +11,8 @@
 
 namespace g4::text {
 
-/// One bit per token, 32 to a word, least significant first. Copyable; share freely between threads once built.
+/// One bit per token, 32 to a word, least significant first. Copyable; share freely between threads once
+/// built.
 class TokenBitmask {
 public:
   TokenBitmask(uint32_t tokens, bool value);
@@ -28,7 +30,8 @@ private:
   std::vector<uint32_t> words_;
 };
 
-/// The ids that end a generation: the file's EOS, `<turn|>` and `<|tool_response>`, ascending. `</s>` is ordinary text.
+/// The ids that end a generation: the file's EOS, `<turn|>` and `<|tool_response>`, ascending. `</s>` is
+/// ordinary text.
 std::vector<int32_t> stopTokens(const Tokenizer &tokenizer);
 
 /// The places of images, audio and video in a prompt, and the marks around them.

@@ -96,7 +96,8 @@ Status Tokenizer::verifyTokens() const {
       return broken("a special token id is out of range");
   if (header_->tokenBits < 1 || header_->tokenBits > 31 ||
       tokenBuckets_.size() != (size_t(1) << header_->tokenBits) + 1 ||
-      !validBuckets(tokenBuckets_, tokenIds_.size()) || !std::all_of(tokenIds_.begin(), tokenIds_.end(), inRange))
+      !validBuckets(tokenBuckets_, tokenIds_.size()) ||
+      !std::all_of(tokenIds_.begin(), tokenIds_.end(), inRange))
     return broken("the token index is malformed");
   if (byteTokens_.size() != 256)
     return broken(std::to_string(byteTokens_.size()) + " byte tokens");
@@ -110,10 +111,12 @@ Status Tokenizer::verifyTokens() const {
 
 Status Tokenizer::verifyMerges() const {
   if (header_->mergeBits < 1 || header_->mergeBits > 31 ||
-      mergeBuckets_.size() != (size_t(1) << header_->mergeBits) + 1 || !validBuckets(mergeBuckets_, merges_.size()))
+      mergeBuckets_.size() != (size_t(1) << header_->mergeBits) + 1 ||
+      !validBuckets(mergeBuckets_, merges_.size()))
     return broken("the merge index is malformed");
   for (const MergeEntry &merge : merges_)
-    if (merge.left >= size() || merge.right >= size() || merge.result >= size() || merge.rank >= merges_.size())
+    if (merge.left >= size() || merge.right >= size() || merge.result >= size() ||
+        merge.rank >= merges_.size())
       return broken("a merge names a token or a rank out of range");
   return {};
 }
@@ -137,7 +140,9 @@ Status Tokenizer::verifyTrie() const {
   return {};
 }
 
-std::string_view Tokenizer::tokenText(int32_t id) const { return contains(id) ? rawText(uint32_t(id)) : std::string_view(); }
+std::string_view Tokenizer::tokenText(int32_t id) const {
+  return contains(id) ? rawText(uint32_t(id)) : std::string_view();
+}
 
 TokenType Tokenizer::tokenType(int32_t id) const {
   return contains(id) ? TokenType(types_[size_t(id)]) : TokenType::kUnused;
@@ -180,7 +185,8 @@ std::pair<size_t, uint32_t> Tokenizer::matchSpecial(std::string_view text, Match
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, Match match) const {
   if (text.size() >= kMaxTextBytes)
-    return invalidArgument("the text has " + std::to_string(text.size()) + " bytes; less than 1 GiB is supported");
+    return invalidArgument("the text has " + std::to_string(text.size()) +
+                           " bytes; less than 1 GiB is supported");
   try {
     std::vector<int32_t> ids;
     BytePairEncoder encoder(*this, text, ids);
@@ -223,7 +229,9 @@ void Tokenizer::appendBytes(int32_t id, bool skipSpecial, std::string &out) cons
   std::string_view text = tokenText(id);
   if (type == TokenType::kByte) {
     // "<0xXX>": the builder and bind() guarantee this form only for the 256 tokens of the byte table.
-    const auto hex = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
+    const auto hex = [](char c) {
+      return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    };
     if (text.size() == 6 && hex(text[3]) >= 0 && hex(text[4]) >= 0)
       out += char(hex(text[3]) * 16 + hex(text[4]));
     return;

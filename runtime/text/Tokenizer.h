@@ -1,7 +1,8 @@
 /// Text to token ids and back, over the tables that the compiler built (TokenizerFormat.h).
 ///
-/// Method: rank-merge BPE over UTF-8 in which a space is U+2581. A text is split at newlines only; a character that
-/// is no token, and every byte that is not valid UTF-8, becomes byte tokens, so that no input loses anything.
+/// Method: rank-merge BPE over UTF-8 in which a space is U+2581. A text is split at newlines only; a
+/// character that is no token, and every byte that is not valid UTF-8, becomes byte tokens, so that no input
+/// loses anything.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -30,8 +31,8 @@ enum class Match {
 class Tokenizer {
 public:
   /// Checks the whole blob, which is not trusted. Nothing is copied but 128 ids.
-  /// Errors: kIncompatible (other version), kDataLoss (anything out of range), kInvalidArgument (not at a multiple of
-  /// 8 bytes).
+  /// Errors: kIncompatible (other version), kDataLoss (anything out of range), kInvalidArgument (not at a
+  /// multiple of 8 bytes).
   static Result<Tokenizer> create(std::span<const std::byte> blob);
 
   uint32_t size() const { return uint32_t(types_.size()); }
@@ -57,13 +58,13 @@ public:
   /// Errors: kInvalidArgument (1 GiB or more), kResourceExhausted (no memory).
   Result<std::vector<int32_t>> encode(std::string_view text, Match match) const;
 
-  /// `encode`, with exactly one BOS at the front: added if missing, reduced to one if a chat template and a user both
-  /// wrote it. A vocabulary without BOS gets none.
+  /// `encode`, with exactly one BOS at the front: added if missing, reduced to one if a chat template and a
+  /// user both wrote it. A vocabulary without BOS gets none.
   Result<std::vector<int32_t>> encodePrompt(std::string_view text, Match match) const;
 
-  /// Appends the bytes of one token: a space for U+2581, the byte of a byte token. Appends nothing for an id out of
-  /// range and, if `skipSpecial`, for control and user-defined tokens. The bytes need not be whole UTF-8 characters: see
-  /// Detokenizer.
+  /// Appends the bytes of one token: a space for U+2581, the byte of a byte token. Appends nothing for an id
+  /// out of range and, if `skipSpecial`, for control and user-defined tokens. The bytes need not be whole
+  /// UTF-8 characters: see Detokenizer.
   void appendBytes(int32_t id, bool skipSpecial, std::string &out) const;
   std::string decodeBytes(std::span<const int32_t> ids, bool skipSpecial) const;
 
@@ -78,7 +79,9 @@ private:
   static std::optional<int32_t> optional(uint32_t id) {
     return id == kNoToken ? std::nullopt : std::optional(int32_t(id));
   }
-  std::string_view rawText(uint32_t id) const { return {bytes_ + offsets_[id], offsets_[id + 1] - offsets_[id]}; }
+  std::string_view rawText(uint32_t id) const {
+    return {bytes_ + offsets_[id], offsets_[id + 1] - offsets_[id]};
+  }
   uint32_t lookUp(std::string_view text) const;
   const MergeEntry *findMerge(uint32_t left, uint32_t right) const;
   /// Length in bytes of the longest special token at the start of `text`, and its id; 0 if there is none.
@@ -95,7 +98,8 @@ private:
   std::span<const TrieNode> nodes_;
   std::span<const TrieEdge> edges_;
   std::span<const uint32_t> suppressed_;
-  std::array<uint32_t, 128> ascii_; ///< the token of each ASCII character (of U+2581 for a space), or kNoToken
+  std::array<uint32_t, 128>
+      ascii_; ///< the token of each ASCII character (of U+2581 for a space), or kNoToken
 };
 
 } // namespace g4::text

@@ -13,8 +13,8 @@ struct Utf8Prefix {
   bool open;     ///< the bytes end inside a sequence that more bytes could still complete
 };
 
-/// Looks at the sequence at the start of `bytes`, which is not empty. When the sequence is broken, `bytes` counts the
-/// longest part that could have begun a valid one, which is what one U+FFFD replaces.
+/// Looks at the sequence at the start of `bytes`, which is not empty. When the sequence is broken, `bytes`
+/// counts the longest part that could have begun a valid one, which is what one U+FFFD replaces.
 constexpr Utf8Prefix readUtf8(std::string_view bytes) {
   const uint8_t lead = uint8_t(bytes[0]);
   if (lead < 0x80)

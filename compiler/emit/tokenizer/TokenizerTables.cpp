@@ -95,15 +95,18 @@ Status Builder::checkTokens() {
   }
   if (bytes > (size_t(1) << 31))
     return invalidArgument("the token texts take " + std::to_string(bytes) + " bytes; 2 GiB are supported");
-  for (auto [id, name] : {std::pair(source.bos, "bos"), {source.eos, "eos"}, {source.unknown, "unknown"},
-                          {source.pad, "padding"}, {source.mask, "mask"}})
+  for (auto [id, name] : {std::pair(source.bos, "bos"),
+                          {source.eos, "eos"},
+                          {source.unknown, "unknown"},
+                          {source.pad, "padding"},
+                          {source.mask, "mask"}})
     if (id && *id >= count)
       return invalidArgument(std::string("the ") + name + " token id is " + std::to_string(*id) +
                              ", but the vocabulary has " + std::to_string(count) + " tokens");
   for (uint32_t id : source.suppress)
     if (id >= count)
-      return invalidArgument("suppressed token id " + std::to_string(id) + " is out of range; the vocabulary has " +
-                             std::to_string(count) + " tokens");
+      return invalidArgument("suppressed token id " + std::to_string(id) +
+                             " is out of range; the vocabulary has " + std::to_string(count) + " tokens");
   return {};
 }
 
@@ -124,7 +127,8 @@ Status Builder::collectMerges(std::vector<MergeEntry> &merges, uint32_t (&joinsS
   seen.reserve(source.merges.size() * 2);
   for (size_t rank = 0; rank < source.merges.size(); ++rank) {
     std::string_view merge = source.merges[rank];
-    // The parts hold no ASCII space as a rule; where one does, the cut is the first that names two known tokens.
+    // The parts hold no ASCII space as a rule; where one does, the cut is the first that names two known
+    // tokens.
     MergeEntry entry{kNoToken, kNoToken, uint32_t(merges.size()), kNoToken};
     for (size_t cut = merge.find(' ', 1); cut != merge.npos && entry.result == kNoToken;
          cut = merge.find(' ', cut + 1)) {
@@ -154,7 +158,8 @@ Status Builder::buildTrie(std::vector<TrieNode> &nodes, std::vector<TrieEdge> &e
     std::string_view word = source.tokens[i];
     if (word.empty() || word.size() > text::kMaxSpecialTokenBytes)
       return invalidArgument("special token " + std::to_string(i) + " has " + std::to_string(word.size()) +
-                             " bytes; 1 to " + std::to_string(text::kMaxSpecialTokenBytes) + " are supported");
+                             " bytes; 1 to " + std::to_string(text::kMaxSpecialTokenBytes) +
+                             " are supported");
     words.emplace(word, uint32_t(i));
   }
   // Breadth first: a node's children are numbered after it, and its edges lie together.
@@ -209,7 +214,8 @@ private:
 } // namespace
 
 Result<std::vector<std::byte>> buildTokenizerTables(const TokenizerSource &source) {
-  static_assert(std::endian::native == std::endian::little, "the tables are written in the machine's byte order");
+  static_assert(std::endian::native == std::endian::little,
+                "the tables are written in the machine's byte order");
   Builder builder{source, {}};
   G4_RETURN_IF_ERROR(builder.checkTokens());
   std::array<uint32_t, 256> byteTokens;

@@ -1,5 +1,5 @@
-/// Builds the tokenizer tables of an artifact (runtime/text/TokenizerFormat.h) from a model file's vocabulary.
-/// No MLIR, so that the runtime's tests build without it.
+/// Builds the tokenizer tables of an artifact (runtime/text/TokenizerFormat.h) from a model file's
+/// vocabulary. No MLIR, so that the runtime's tests build without it.
 #pragma once
 
 #include "compiler/import/gguf/Gguf.h"
@@ -22,14 +22,14 @@ struct TokenizerSource {
   std::vector<uint32_t> suppress; ///< ids that must never be sampled
 };
 
-/// Reads the `tokenizer.ggml.*` keys. `add_bos_token` is not read: a Gemma 4 prompt begins with one BOS whatever the
-/// file says or leaves out. Scores are not read: merge ranks alone decide.
-/// Errors: kInvalidArgument naming the key (absent, of another type, or not a "gemma4" tokenizer).
+/// Reads the `tokenizer.ggml.*` keys. `add_bos_token` is not read: a Gemma 4 prompt begins with one BOS
+/// whatever the file says or leaves out. Scores are not read: merge ranks alone decide. Errors:
+/// kInvalidArgument naming the key (absent, of another type, or not a "gemma4" tokenizer).
 Result<TokenizerSource> tokenizerSourceFromGguf(const gguf::File &file);
 
 /// The blob, ready to be a segment of the artifact. The same source always gives the same bytes.
-/// Errors: kInvalidArgument naming the token or merge (missing byte token, merge of unknown parts, id out of range,
-/// special token too long).
+/// Errors: kInvalidArgument naming the token or merge (missing byte token, merge of unknown parts, id out of
+/// range, special token too long).
 Result<std::vector<std::byte>> buildTokenizerTables(const TokenizerSource &source);
 
 } // namespace g4::emit

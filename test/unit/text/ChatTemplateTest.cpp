@@ -62,8 +62,9 @@ TEST(ChatTemplateTest, NanoMessagesBecomeTheReferencePrompts) {
     auto messages = toTemplateMessages(row["messages"]);
     ASSERT_TRUE(messages.ok()) << messages.status().message();
     EXPECT_EQ(*messages, row["template_messages"]);
-    auto prompt = chatTemplate.render(*messages, row["tools"],
-                                      {{"add_generation_prompt", true}, {"enable_thinking", row["enable_thinking"]}});
+    auto prompt =
+        chatTemplate.render(*messages, row["tools"],
+                            {{"add_generation_prompt", true}, {"enable_thinking", row["enable_thinking"]}});
     ASSERT_TRUE(prompt.ok()) << prompt.status().message();
     EXPECT_EQ(*prompt, row["prompt"].get<std::string>());
     auto tokens = vocabulary.tokenizer->encodePrompt(*prompt, Match::kSpecial);
@@ -88,15 +89,16 @@ TEST(ChatTemplateTest, RenderedPromptNeverHasTwoBos) {
 }
 
 TEST(ChatTemplateTest, ValuesPrintAsInPython) {
-  const Json values = {{"f", 2.5}, {"big", 1e20}, {"small", 1.5e-7}, {"neg", -0.0}, {"one", 1.0}, {"third", 1.0 / 3},
-                       {"e16", 1e16}, {"b", true}, {"n", nullptr}, {"i", 7}};
+  const Json values = {{"f", 2.5},         {"big", 1e20}, {"small", 1.5e-7}, {"neg", -0.0},  {"one", 1.0},
+                       {"third", 1.0 / 3}, {"e16", 1e16}, {"b", true},       {"n", nullptr}, {"i", 7}};
   EXPECT_EQ(render("{{ f }} {{ big }} {{ small }} {{ neg }} {{ one }} {{ third }} {{ e16 }}", values),
             "2.5 1e+20 1.5e-07 -0.0 1.0 0.3333333333333333 1e+16");
   EXPECT_EQ(render("{{ b }} {{ n }} {{ i }} {{ missing }}|", values), "True None 7 |");
 }
 
 TEST(ChatTemplateTest, NumbersOutOfRangeAreSafe) {
-  EXPECT_EQ(render("{{ [0.1, big] | tojson }} {{ 9223372036854775807 * 9223372036854775807 }} {{ 5 % 0 }}", {{"big", 1e20}}),
+  EXPECT_EQ(render("{{ [0.1, big] | tojson }} {{ 9223372036854775807 * 9223372036854775807 }} {{ 5 % 0 }}",
+                   {{"big", 1e20}}),
             "[0.1, 1e+20] 9223372036854775807 0");
 }
 
@@ -112,7 +114,8 @@ TEST(ChatTemplateTest, LoopControlsWork) {
 }
 
 TEST(ChatTemplateTest, BadTemplatesAreOneLineErrors) {
-  for (const char *source : {"{% if %}", "{{ (1 }}", "{% for x in %}{% endfor %}", "{{ 'open", "{% endfor %}", "{% if x %}"}) {
+  for (const char *source :
+       {"{% if %}", "{{ (1 }}", "{% for x in %}{% endfor %}", "{{ 'open", "{% endfor %}", "{% if x %}"}) {
     auto compiled = ChatTemplate::compile(source);
     ASSERT_FALSE(compiled.ok()) << source;
     EXPECT_EQ(compiled.status().code(), Code::kInvalidArgument);
@@ -142,15 +145,21 @@ TEST(ChatTemplateTest, MessagesOfTheWrongShapeAreErrors) {
 TEST(ChatTemplateTest, RunawayTemplatesAreStopped) {
   const char *sources[] = {
       "{% for i in range(1000000000000) %}{% endfor %}",
-      "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}",
+      "{% for i in range(3000) %}{% for j in range(3000) %}x{% endfor %}{% endfor %}",
       "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
       "{{ 'x' * 1000000000000 }}",
-      "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-      "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(100) %}{% set ns.s = ns.s | replace('x', 'xx') %}{% endfor %}",
+      "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor "
+      "%}",
+      "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(100) %}{% set ns.s = ns.s | replace('x', "
+      "'xx') %}{% endfor %}",
       "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-      "{% for i in range(100000) %}{{ 'x' * 100000 }}{% endfor %}",
+      "{% for i in range(6000) %}{{ 'x' * 100000 }}{% endfor %}",
       "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns | tojson }}",
-      "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% for j in range(1000) %}{% set ns.x = [ns.x] %}{% endfor %}{% endfor %}{{ ns.x | string }}",
+      "{% set l = [] %}{% set l = l.append([l]) %}{{ l }}",
+      "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ "
+      "ns.x | string }}",
+      "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% for j in range(1000) %}{% set ns.x = "
+      "[ns.x] %}{% endfor %}{% endfor %}{{ ns.x | string }}",
   };
   for (const char *source : sources) {
     ChatTemplate::Limits limits;
@@ -172,10 +181,11 @@ TEST(ChatTemplateTest, DeeplyNestedTemplatesAreRefused) {
     return out;
   };
   for (const std::string &source :
-       {"{{ " + repeat("(", 100000) + "1" + repeat(")", 100000) + " }}", "{{ " + repeat("not ", 100000) + "1 }}",
-        "{{ 1" + repeat(" + 1", 100000) + " }}", repeat("{% if x %}", 100000) + repeat("{% endif %}", 100000),
-        "{% if x %}" + repeat("{% elif y %}", 100000) + "{% endif %}", "{{ x" + repeat("|upper", 100000) + " }}",
-        std::string(2 << 20, 'x')})
+       {"{{ " + repeat("(", 100000) + "1" + repeat(")", 100000) + " }}",
+        "{{ " + repeat("not ", 100000) + "1 }}", "{{ 1" + repeat(" + 1", 100000) + " }}",
+        repeat("{% if x %}", 100000) + repeat("{% endif %}", 100000),
+        "{% if x %}" + repeat("{% elif y %}", 100000) + "{% endif %}",
+        "{{ x" + repeat("|upper", 100000) + " }}", std::string(2 << 20, 'x')})
     EXPECT_FALSE(ChatTemplate::compile(source).ok()) << source.substr(0, 40);
   Json deep = 1;
   for (int i = 0; i < 1000; ++i)
@@ -223,19 +233,23 @@ TEST(TemplateMessagesTest, TemplatesThatReadToolMessagesGetParsedArgumentsAndIds
     {"role": "user", "content": "x"},
     {"role": "assistant", "content": "", "tool_calls": [
       {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"city\": \"Rome\"}"}}]},
-    {"role": "tool", "tool_call_id": "c1", "content": "ok"}])"), ToolResults::kOwnMessages);
+    {"role": "tool", "tool_call_id": "c1", "content": "ok"}])"),
+                                     ToolResults::kOwnMessages);
   ASSERT_TRUE(messages.ok());
   auto prompt = it.render(*messages, nullptr, {{"add_generation_prompt", true}});
   ASSERT_TRUE(prompt.ok()) << prompt.status().message();
-  EXPECT_EQ(*prompt, "<bos><|turn>user\nx<turn|>\n<|turn>model\n<|tool_call>call:f{city:<|\"|>Rome<|\"|>}<tool_call|>"
-                     "<|tool_response>response:f{value:<|\"|>ok<|\"|>}<tool_response|>");
+  EXPECT_EQ(*prompt,
+            "<bos><|turn>user\nx<turn|>\n<|turn>model\n<|tool_call>call:f{city:<|\"|>Rome<|\"|>}<tool_call|>"
+            "<|tool_response>response:f{value:<|\"|>ok<|\"|>}<tool_response|>");
 }
 
 TEST(TemplateMessagesTest, ReasoningMayBeTextAListOrNull) {
   const auto reasoning = [](Json value) {
-    auto converted = toTemplateMessages({{{"role", "assistant"}, {"content", "x"}, {"reasoning_content", value}}});
+    auto converted =
+        toTemplateMessages({{{"role", "assistant"}, {"content", "x"}, {"reasoning_content", value}}});
     EXPECT_TRUE(converted.ok());
-    return (*converted)[0].contains("reasoning_content") ? (*converted)[0]["reasoning_content"] : Json("(dropped)");
+    return (*converted)[0].contains("reasoning_content") ? (*converted)[0]["reasoning_content"]
+                                                         : Json("(dropped)");
   };
   EXPECT_EQ(reasoning("thought"), "thought");
   EXPECT_EQ(reasoning({"a", "", "b"}), "ab");
@@ -260,8 +274,10 @@ TEST(TemplateMessagesTest, BrokenMessagesAreNamed) {
   };
   EXPECT_EQ(error(R"([{"role": "user", "content": "x"}, 3])"), "message 1: not an object");
   EXPECT_EQ(error(R"([{"content": "x"}])"), "message 0: it has no role");
-  EXPECT_EQ(error(R"([{"role": "tool", "content": "x"}])"), "message 0: a tool result without a tool call before it");
-  EXPECT_EQ(error(R"([{"role": "assistant", "tool_calls": [{"id": "a"}]}])"), "message 0: a tool call has no function name");
+  EXPECT_EQ(error(R"([{"role": "tool", "content": "x"}])"),
+            "message 0: a tool result without a tool call before it");
+  EXPECT_EQ(error(R"([{"role": "assistant", "tool_calls": [{"id": "a"}]}])"),
+            "message 0: a tool call has no function name");
   EXPECT_EQ(error(R"({})"), "chat messages are not a list");
 }
 

@@ -76,10 +76,10 @@ TEST(DetokenizerTest, BrokenBytesBecomeReplacementCharacters) {
     const char *bytes, *text;
   } cases[] = {
       {"\xff", "\xef\xbf\xbd"},
-      {"\xe2\x82", "\xef\xbf\xbd"},                  // unfinished at the end
-      {"\xe2\x82z", "\xef\xbf\xbdz"},                // cut off by another character
+      {"\xe2\x82", "\xef\xbf\xbd"},                             // unfinished at the end
+      {"\xe2\x82z", "\xef\xbf\xbdz"},                           // cut off by another character
       {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, // a surrogate
-      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},      // an overlong slash
+      {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                 // an overlong slash
       {"\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, // above U+10FFFF
   };
   for (const auto &[bytes, text] : cases)

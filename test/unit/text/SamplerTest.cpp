@@ -26,7 +26,8 @@ int32_t pick(Sampler &sampler, const std::vector<float> &logits, const std::vect
   return id.ok() ? *id : -1;
 }
 
-std::map<int32_t, double> frequencies(SamplingOptions options, const std::vector<float> &logits, int draws = 20000) {
+std::map<int32_t, double> frequencies(SamplingOptions options, const std::vector<float> &logits,
+                                      int draws = 20000) {
   Sampler sampler = make(std::move(options));
   std::map<int32_t, double> out;
   for (int i = 0; i < draws; ++i)

@@ -87,8 +87,10 @@ inline std::string fromHex(const std::string &hex) {
   return out;
 }
 
-/// A vocabulary for one thing at a time: five special tokens, the bytes, ASCII and U+2581, and what a test adds.
-inline emit::TokenizerSource tinySource(std::vector<std::string> words = {}, std::vector<std::string> merges = {}) {
+/// A vocabulary for one thing at a time: five special tokens, the bytes, ASCII and U+2581, and what a test
+/// adds.
+inline emit::TokenizerSource tinySource(std::vector<std::string> words = {},
+                                        std::vector<std::string> merges = {}) {
   emit::TokenizerSource source;
   const auto add = [&](std::string text, TokenType type) {
     source.tokens.push_back(std::move(text));

@@ -23,8 +23,8 @@ TEST(TokenSetsTest, LiteralEndOfSentenceMarkDoesNotStop) {
 TEST(TokenSetsTest, MediaUnusedAndSuppressedTokensAreNeverSampled) {
   const Tokenizer &tokenizer = *realVocabulary().tokenizer;
   const TokenBitmask mask = sampleableTokens(tokenizer);
-  for (const char *text : {"<|image|>", "<|audio|>", "<|video|>", "<|image>", "<image|>", "<|audio>", "<audio|>",
-                           "<unused0>", "<unused49>", "<unused6226>"}) {
+  for (const char *text : {"<|image|>", "<|audio|>", "<|video|>", "<|image>", "<image|>", "<|audio>",
+                           "<audio|>", "<unused0>", "<unused49>", "<unused6226>"}) {
     ASSERT_TRUE(tokenizer.find(text)) << text;
     EXPECT_FALSE(mask.test(*tokenizer.find(text))) << text;
   }

@@ -133,9 +133,9 @@ TEST_F(MalformedTables, TotalBytes) {
 TEST_F(MalformedTables, SectionRanges) {
   const TokenizerHeader good = header();
   for (uint32_t i = 0; i < kSectionCount; ++i)
-    for (SectionRange bad : {SectionRange{good.totalBytes + 8, 1}, SectionRange{good.sections[i].offset, ~0ull},
-                             SectionRange{good.sections[i].offset + 4, 1}, SectionRange{0, 1},
-                             SectionRange{~7ull, 1}}) {
+    for (SectionRange bad :
+         {SectionRange{good.totalBytes + 8, 1}, SectionRange{good.sections[i].offset, ~0ull},
+          SectionRange{good.sections[i].offset + 4, 1}, SectionRange{0, 1}, SectionRange{~7ull, 1}}) {
       header() = good;
       header().sections[i] = bad;
       EXPECT_EQ(reject(), Code::kDataLoss) << i;

@@ -42,7 +42,8 @@ TEST(TokenizerTest, RealVocabularyMatchesTheReferenceOnEveryCase) {
       const std::string bytes = fromHex(row["bytes_hex"]);
       EXPECT_EQ(encode(vocabulary, bytes, Match::kSpecial), ids(row["ids_bytes"]));
       EXPECT_EQ(vocabulary.tokenizer->decodeBytes(ids(row["ids_bytes"]), false), bytes);
-      EXPECT_EQ(encode(vocabulary, row["text_replaced"].get<std::string>(), Match::kSpecial), ids(row["ids_special"]));
+      EXPECT_EQ(encode(vocabulary, row["text_replaced"].get<std::string>(), Match::kSpecial),
+                ids(row["ids_special"]));
       continue;
     }
     ++valid;
@@ -51,8 +52,10 @@ TEST(TokenizerTest, RealVocabularyMatchesTheReferenceOnEveryCase) {
     EXPECT_EQ(encode(vocabulary, text, Match::kUser), ids(row["ids_user"]));
     EXPECT_EQ(encode(vocabulary, text, Match::kSpecial), ids(row["ids_special"]));
     EXPECT_EQ(detokenize(vocabulary, ids(row["ids_special"]), false), row["decoded"].get<std::string>());
-    EXPECT_EQ(detokenize(vocabulary, ids(row["ids_special"]), true), row["decoded_skip_special"].get<std::string>());
-    EXPECT_EQ(vocabulary.tokenizer->decodeBytes(ids(row["ids_special"]), false) == text, row["roundtrip"].get<bool>());
+    EXPECT_EQ(detokenize(vocabulary, ids(row["ids_special"]), true),
+              row["decoded_skip_special"].get<std::string>());
+    EXPECT_EQ(vocabulary.tokenizer->decodeBytes(ids(row["ids_special"]), false) == text,
+              row["roundtrip"].get<bool>());
   }
   EXPECT_EQ(valid, 309);
   EXPECT_EQ(invalid, 14);
@@ -95,7 +98,8 @@ TEST(TokenizerTest, EveryByteStringSurvivesTheRoundTrip) {
   for (int i = 0; i < 256; ++i)
     all += char(i);
   uint64_t state = 7;
-  std::vector<std::string> texts{all, " leading space", "  two", "tail ", "a\n\n\nb", "\xf0\x9f\x98\x80 caf\xc3\xa9"};
+  std::vector<std::string> texts{all,     " leading space", "  two",
+                                 "tail ", "a\n\n\nb",       "\xf0\x9f\x98\x80 caf\xc3\xa9"};
   for (int i = 0; i < 200; ++i) {
     std::string text;
     for (int j = 0; j < 100; ++j) {
@@ -127,7 +131,8 @@ TEST(TokenizerTest, MergesAcrossSpacesAreFound) {
   auto source = tinySource({space + "b", "a" + space + "b"}, {space + " b", "a " + space + "b"});
   const auto vocabulary = fromSource(source);
   ASSERT_TRUE(vocabulary);
-  EXPECT_EQ(encode(*vocabulary, "a b", Match::kPlain), std::vector<int32_t>{int32_t(source.tokens.size()) - 1});
+  EXPECT_EQ(encode(*vocabulary, "a b", Match::kPlain),
+            std::vector<int32_t>{int32_t(source.tokens.size()) - 1});
 }
 
 TEST(TokenizerTest, EqualRanksMergeLeftmostFirst) {
@@ -150,8 +155,8 @@ TEST(TokenizerTest, ShortAndLongWordsMergeAlike) {
       state = mixBits(state + 0x9e3779b97f4a7c15ull);
       word += char('a' + state % 7);
     }
-    // 30 symbols are merged in an array; seven control characters more, which merge with nothing here, and the same
-    // letters are merged with a heap.
+    // 30 symbols are merged in an array; seven control characters more, which merge with nothing here, and
+    // the same letters are merged with a heap.
     const std::vector<int32_t> alone = encode(vocabulary, word, Match::kPlain);
     const std::string joined = word + "\x01\x02\x03\x04\x05\x06\x07";
     std::vector<int32_t> longer = encode(vocabulary, joined, Match::kPlain);
@@ -203,7 +208,8 @@ double secondsOnSmallStack(const std::string &text) {
 TEST(TokenizerTest, LongTextsTakeLinearTimeAndConstantStack) {
   constexpr size_t kSize = 4 << 20;
   std::string line, word, specials;
-  const char *words[] = {"the ", "quick ", "brown ", "f\xc3\xb6x ", "jumps ", "over ", "13 ", "lazy ", "dogs; ", "x=y "};
+  const char *words[] = {"the ",  "quick ", "brown ", "f\xc3\xb6x ", "jumps ",
+                         "over ", "13 ",    "lazy ",  "dogs; ",      "x=y "};
   uint64_t state = 1;
   while (line.size() < kSize) {
     state = mixBits(state + 0x9e3779b97f4a7c15ull);
