@@ -34,7 +34,7 @@ void RowChain::source(Value row, Value m) {
   Value n = t.index(spec.getHidden());
   if (spec.getSource() == Source::embed) {
     // The table is the packed head: decode the token's group of sixteen rows block by block, keep its lane.
-    Value token = t.loadIndex(t.arg("tokens"), {row});
+    Value token = t.loadIndex(t.arg("tokens"), {t.loadIndex(t.arg("map"), {row})});
     Value group = t.div(token, t.index(module::kLanes)), lane = t.rem(token, t.index(module::kLanes));
     Value scale = t.f32(spec.getEmbedScale().getValueAsDouble());
     auto type = tile::BlockType::get(t.b.getContext(), spec.getEmbed().getElement());
