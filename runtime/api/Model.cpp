@@ -11,8 +11,8 @@ Status makeTokenSets(Model::Impl &impl) {
   if (const auto tables = impl.module->tokenizer(); !tables.empty()) {
     G4_ASSIGN_OR_RETURN(impl.tokenizer, text::Tokenizer::create(tables));
     if (impl.tokenizer->size() != facts.vocabulary())
-      return dataLoss("a tokenizer of " + std::to_string(impl.tokenizer->size()) + " tokens, but the model has " +
-                      std::to_string(facts.vocabulary()));
+      return dataLoss("a tokenizer of " + std::to_string(impl.tokenizer->size()) +
+                      " tokens, but the model has " + std::to_string(facts.vocabulary()));
     impl.stopTokens = text::stopTokens(*impl.tokenizer);
     impl.sampleable = text::sampleableTokens(*impl.tokenizer);
   } else {
@@ -103,7 +103,8 @@ Result<std::unique_ptr<Session>> Model::newSession() {
   return guarded([&]() -> Result<std::unique_ptr<Session>> {
     if (impl_->openSessions >= impl_->maxSessions)
       return resourceExhausted(std::to_string(impl_->maxSessions) + " sessions are open already");
-    auto session = std::make_unique<Session::Impl>(Session::Impl{*impl_, impl_->engine->openSequence(), {}, {}, {}});
+    auto session =
+        std::make_unique<Session::Impl>(Session::Impl{*impl_, impl_->engine->openSequence(), {}, {}, {}});
     ++impl_->openSessions;
     return std::unique_ptr<Session>(new Session(std::move(session)));
   });

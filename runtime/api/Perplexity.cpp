@@ -64,8 +64,8 @@ Result<Perplexity> perplexity(Model &model, std::string_view text, uint32_t wind
                              std::to_string(model.contextTokens()));
     G4_ASSIGN_OR_RETURN(const auto ids, model.tokenizePlain(text));
     if (ids.size() < window)
-      return invalidArgument("the text has " + std::to_string(ids.size()) + " tokens, less than one window of " +
-                             std::to_string(window));
+      return invalidArgument("the text has " + std::to_string(ids.size()) +
+                             " tokens, less than one window of " + std::to_string(window));
     return measure(model, ids, ids[0], window, onProgress); // tokenizing put the BOS in front
   });
 }

@@ -28,7 +28,8 @@ void addFacts(const fb::Facts &facts, Report &report) {
   report.softcap = facts.softcap();
   for (const fb::LayerFacts *layer : *facts.layers())
     report.layers.push_back({layer->kind() == fb::KvClass::sliding, layer->own_kv(), layer->kv_source(),
-                             layer->heads(), layer->kv_heads(), layer->head_dim(), layer->ff(), layer->experts()});
+                             layer->heads(), layer->kv_heads(), layer->head_dim(), layer->ff(),
+                             layer->experts()});
 }
 
 void addCode(const module::Module &module, Report &report) {
@@ -50,12 +51,12 @@ void addMemory(const module::Module &module, Report &report) {
   const fb::Module &root = module.root();
   for (uint32_t i = 0; i < root.segments()->size(); ++i) {
     const fb::Segment *segment = root.segments()->Get(i);
-    report.segments.push_back({fb::EnumNameSegmentKind(segment->kind()), text(segment->name()), segment->size(),
-                               !module.segment(i).empty()});
+    report.segments.push_back({fb::EnumNameSegmentKind(segment->kind()), text(segment->name()),
+                               segment->size(), !module.segment(i).empty()});
   }
   for (const fb::Weight *weight : *root.weights()) {
-    report.weights.push_back({text(weight->name()), text(weight->layout()), text(weight->place()), weight->rows(),
-                              weight->columns(), weight->size()});
+    report.weights.push_back({text(weight->name()), text(weight->layout()), text(weight->place()),
+                              weight->rows(), weight->columns(), weight->size()});
     const std::string &place = report.weights.back().place;
     auto found = std::find_if(report.places.begin(), report.places.end(),
                               [&](const WeightPlaceReport &p) { return p.place == place; });
@@ -77,13 +78,27 @@ void addMemory(const module::Module &module, Report &report) {
 }
 
 ProgramReport programReport(const module::Module &module, const fb::Program &program) {
-  ProgramReport out{text(program.name()), program.max_rows(),        program.max_tail_rows(),
-                    program.max_logit_rows(), program.arena_bytes(), program.peak_live_bytes(), {}, {}, 0, 0, 0};
+  ProgramReport out{text(program.name()),
+                    program.max_rows(),
+                    program.max_tail_rows(),
+                    program.max_logit_rows(),
+                    program.arena_bytes(),
+                    program.peak_live_bytes(),
+                    {},
+                    {},
+                    0,
+                    0,
+                    0};
   for (const fb::Dispatch *dispatch : *program.dispatches()) {
     const fb::Grid &grid = *dispatch->grid();
-    DispatchReport d{text(module.root().kernels()->Get(dispatch->kernel())), dispatch->layer(),
-                     dispatch->barrier_before(), fb::EnumNameRowSet(grid.set()), grid.rows_per_item(),
-                     grid.items_per_block(), dispatch->macs_per_row(), {}};
+    DispatchReport d{text(module.root().kernels()->Get(dispatch->kernel())),
+                     dispatch->layer(),
+                     dispatch->barrier_before(),
+                     fb::EnumNameRowSet(grid.set()),
+                     grid.rows_per_item(),
+                     grid.items_per_block(),
+                     dispatch->macs_per_row(),
+                     {}};
     if (dispatch->taps())
       for (const fb::Tap *tap : *dispatch->taps())
         d.taps.push_back(text(tap->name()));

@@ -49,8 +49,9 @@ struct ProgramReport {
   uint64_t arenaBytes, peakLiveBytes;
   std::vector<DispatchReport> dispatches;
   std::vector<BufferReport> buffers;
-  /// Multiplications with weights for one row of a set, over all dispatches. A prompt token that nobody asks about
-  /// costs macsRows; one whose hidden state is wanted macsTail more; one whose logits are wanted macsLogits more.
+  /// Multiplications with weights for one row of a set, over all dispatches. A prompt token that nobody asks
+  /// about costs macsRows; one whose hidden state is wanted macsTail more; one whose logits are wanted
+  /// macsLogits more.
   uint64_t macsRows, macsTail, macsLogits;
 };
 

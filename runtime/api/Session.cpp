@@ -40,7 +40,8 @@ Status feedIds(Session::Impl &session, const FeedRequest &request) {
     return {};
   };
   return engine::prefill(engine, session.seq, request.ids,
-                         {request.chunk, wanted(request.want), request.forcedExperts}, onChunk, request.onTap);
+                         {request.chunk, wanted(request.want), request.forcedExperts}, onChunk,
+                         request.onTap);
 }
 
 /// Feeds the token that was sampled last, if it is not in the K/V yet.
@@ -64,7 +65,8 @@ Status feedPending(Session::Impl &session, Want want) {
 /// Text of a generation: characters held back until they are whole, and until they can be no stop string.
 class TextStream {
 public:
-  TextStream(std::optional<text::Detokenizer> detokenizer, text::StopStrings stops, const GenerateRequest &request)
+  TextStream(std::optional<text::Detokenizer> detokenizer, text::StopStrings stops,
+             const GenerateRequest &request)
       : detokenizer_(std::move(detokenizer)), stops_(std::move(stops)), request_(request) {}
 
   /// False: the receiver wants no more.

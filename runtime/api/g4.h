@@ -46,8 +46,8 @@ struct Message {
 struct ChatRequest {
   std::vector<Message> messages = {};
   bool thinking = false;
-  /// Instead of the above: a JSON object {"messages": [...], "tools": [...], "enable_thinking": bool, ...} in the
-  /// OpenAI form; all keys but messages may be missing, other keys are the template's own variables.
+  /// Instead of the above: a JSON object {"messages": [...], "tools": [...], "enable_thinking": bool, ...} in
+  /// the OpenAI form; all keys but messages may be missing, other keys are the template's own variables.
   std::string json = {};
 };
 
@@ -63,8 +63,8 @@ class Session;
 class Model {
 public:
   /// Maps the artifact, loads its code and tables. Weights are read when they are used.
-  /// Errors: kInvalidArgument (not an artifact), kDataLoss (damaged), kIncompatible (another version, or code that
-  /// does not run here), kResourceExhausted.
+  /// Errors: kInvalidArgument (not an artifact), kDataLoss (damaged), kIncompatible (another version, or code
+  /// that does not run here), kResourceExhausted.
   static Result<std::unique_ptr<Model>> open(const std::string &path, const ModelOptions &options);
   ~Model();
 
@@ -126,8 +126,9 @@ struct GenerateRequest {
   SamplingOptions sampling = {};
   std::vector<std::string> stops = {};
   bool ignoreEos = false; ///< stop tokens do not stop
-  bool suppress = true;   ///< never sample what the model file says, nor media placeholders, nor unused tokens
-  /// Whole UTF-8 characters as they become certain; may be empty text, once per token. False ends the generation.
+  bool suppress = true; ///< never sample what the model file says, nor media placeholders, nor unused tokens
+  /// Whole UTF-8 characters as they become certain; may be empty text, once per token. False ends the
+  /// generation.
   std::function<bool(std::string_view text)> onText = nullptr;
 };
 
@@ -141,8 +142,8 @@ class Session {
 public:
   ~Session();
 
-  /// Appends ids to the session. Errors: kInvalidArgument (an id outside the vocabulary, more than the context holds),
-  /// kResourceExhausted, kCancelled, or what a callback returned.
+  /// Appends ids to the session. Errors: kInvalidArgument (an id outside the vocabulary, more than the
+  /// context holds), kResourceExhausted, kCancelled, or what a callback returned.
   Status feed(const FeedRequest &request);
 
   /// Samples from the logits of the last row fed (with Want::kLast or kAll) and goes on from there.
@@ -160,16 +161,15 @@ private:
 };
 
 struct Perplexity {
-  double value;     ///< exp of the mean negative log-probability
-  double error;     ///< standard error of `value`
-  uint64_t scored;  ///< tokens
+  double value;    ///< exp of the mean negative log-probability
+  double error;    ///< standard error of `value`
+  uint64_t scored; ///< tokens
   uint32_t windows;
 };
 
-/// Perplexity as llama-perplexity counts it: `text` as one list of ids, cut into windows of `window` tokens, the first
-/// token of each replaced by BOS, the second half of each scored.
-/// `onProgress(done, total)` in windows; false ends with kCancelled.
-/// Errors: kInvalidArgument when the text has less than one window.
+/// Perplexity as llama-perplexity counts it: `text` as one list of ids, cut into windows of `window` tokens,
+/// the first token of each replaced by BOS, the second half of each scored. `onProgress(done, total)` in
+/// windows; false ends with kCancelled. Errors: kInvalidArgument when the text has less than one window.
 Result<Perplexity> perplexity(Model &model, std::string_view text, uint32_t window,
                               const std::function<bool(uint32_t, uint32_t, double)> &onProgress = nullptr);
 

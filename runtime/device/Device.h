@@ -28,12 +28,13 @@ public:
   virtual size_t kernelCount() const = 0;
 };
 
-/// One dispatch with its buffers resolved. Work items are independent: they may run on any thread, in any order.
+/// One dispatch with its buffers resolved. Work items are independent: they may run on any thread, in any
+/// order.
 struct Launch {
-  uint32_t kernel;                 ///< index into the Executable's kernels
-  std::span<void *const> buffers;  ///< one address per binding; borrowed until the run returns
-  int64_t items;                   ///< work items; 0 costs nothing
-  bool barrierBefore;              ///< every earlier launch must have finished
+  uint32_t kernel;                ///< index into the Executable's kernels
+  std::span<void *const> buffers; ///< one address per binding; borrowed until the run returns
+  int64_t items;                  ///< work items; 0 costs nothing
+  bool barrierBefore;             ///< every earlier launch must have finished
 };
 
 /// What runs cost so far.
@@ -56,7 +57,7 @@ public:
   /// Loads `image` (code in this device's format; copied, not borrowed) and looks up each of `kernels` once.
   /// Errors: kIncompatible when the image cannot be loaded here, kDataLoss when a kernel is missing.
   virtual Result<std::unique_ptr<Executable>> loadCode(std::span<const std::byte> image,
-                                                 std::span<const std::string> kernels) = 0;
+                                                       std::span<const std::string> kernels) = 0;
 
   /// Runs `launches` in order and returns when all have finished.
   /// A barrier between two launches is left out when nothing ran since the last one.
@@ -75,8 +76,8 @@ struct VariantNeeds {
 
 /// The first of `variants` (stored best first) that runs on a machine with `have`, or the one called
 /// `wanted` if that is not empty.
-/// Errors: kIncompatible when none fits (the message lists what each needs and what is here) or when the wanted
-/// one does not fit; kInvalidArgument when no variant has that name.
+/// Errors: kIncompatible when none fits (the message lists what each needs and what is here) or when the
+/// wanted one does not fit; kInvalidArgument when no variant has that name.
 Result<size_t> chooseVariant(std::span<const VariantNeeds> variants, std::span<const std::string> have,
                              std::string_view wanted = {});
 

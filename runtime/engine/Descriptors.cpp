@@ -31,9 +31,18 @@ Result<Descriptors> Descriptors::create(device::Device &device, const StepLimits
   d.global_ = std::move(global);
   const uint64_t rows = limits.rows, blocks = uint64_t(limits.sequences) * limits.blocks;
   // All elements are four bytes wide.
-  const std::array<uint64_t, kSlotCount> elements = {
-      uint64_t(kCountSlots), rows,   rows,   rows, rows, limits.tailRows, limits.logitRows, blocks, blocks,
-      rows * d.sliding_.dim(), rows * d.global_.dim(), rows * limits.layers * limits.expertsUsed};
+  const std::array<uint64_t, kSlotCount> elements = {uint64_t(kCountSlots),
+                                                     rows,
+                                                     rows,
+                                                     rows,
+                                                     rows,
+                                                     limits.tailRows,
+                                                     limits.logitRows,
+                                                     blocks,
+                                                     blocks,
+                                                     rows * d.sliding_.dim(),
+                                                     rows * d.global_.dim(),
+                                                     rows * limits.layers * limits.expertsUsed};
   std::array<uint64_t, kSlotCount> offsets{};
   uint64_t bytes = 0;
   for (size_t i = 0; i < kSlotCount; ++i) {
@@ -87,7 +96,8 @@ void Descriptors::bind(const Step &step, const kv::KvCache &cache, const std::ve
     }
   }
   for (uint32_t layer = 0; !step.forcedExperts.empty() && layer < limits_.layers; ++layer) {
-    const auto choices = step.forcedExperts.subspan(layer * rows * limits_.expertsUsed, rows * limits_.expertsUsed);
+    const auto choices =
+        step.forcedExperts.subspan(layer * rows * limits_.expertsUsed, rows * limits_.expertsUsed);
     std::copy(choices.begin(), choices.end(),
               as<int32_t>(kForcedExperts) + size_t(layer) * limits_.rows * limits_.expertsUsed);
   }

@@ -11,8 +11,8 @@
 
 namespace g4::engine {
 
-/// cos and sin of one layer kind's rotation. angle(p, j) = p * base^(-2j/dim) / factor[j], in double: at position
-/// 131,071 a float angle would be off by 0.008.
+/// cos and sin of one layer kind's rotation. angle(p, j) = p * base^(-2j/dim) / factor[j], in double: at
+/// position 131,071 a float angle would be off by 0.008.
 class RopeAngles {
 public:
   RopeAngles() = default;
@@ -29,8 +29,8 @@ private:
 /// Most that one step can hold; the arrays are laid out for this once, so their addresses never change.
 struct StepLimits {
   uint32_t rows, tailRows, logitRows;
-  uint32_t sequences; ///< in one step
-  uint32_t blocks;    ///< pages per sequence and class
+  uint32_t sequences;           ///< in one step
+  uint32_t blocks;              ///< pages per sequence and class
   uint32_t layers, expertsUsed; ///< expertsUsed is 0 without experts
 };
 
@@ -52,8 +52,18 @@ public:
 
 private:
   enum Index : size_t { // in the order of fb::Slot; Engine.cpp asserts it
-    kCounts, kTokens, kPositions, kSequences, kRowMap, kTailMap, kLogitMap, kBlocksSliding, kBlocksGlobal,
-    kRopeSliding, kRopeGlobal, kForcedExperts
+    kCounts,
+    kTokens,
+    kPositions,
+    kSequences,
+    kRowMap,
+    kTailMap,
+    kLogitMap,
+    kBlocksSliding,
+    kBlocksGlobal,
+    kRopeSliding,
+    kRopeGlobal,
+    kForcedExperts
   };
   template <class T> T *as(size_t index) const { return reinterpret_cast<T *>(slots_[index]); }
 

@@ -29,8 +29,8 @@ struct Engine::Impl {
   std::vector<bool> placeholders; // [vocabulary]
   const fb::Output *logits = nullptr, *hidden = nullptr;
 
-  std::vector<void *> addresses;         // all dispatches' bindings, in order
-  std::vector<device::Launch> launches;  // [dispatches]; `items` changes with each step
+  std::vector<void *> addresses;                        // all dispatches' bindings, in order
+  std::vector<device::Launch> launches;                 // [dispatches]; `items` changes with each step
   std::vector<std::pair<kv::SeqId, uint32_t>> stepRows; // distinct sequences of the step, rows of each
   StepCounters counters;
 
@@ -78,14 +78,15 @@ Status checkSubset(const char *name, std::span<const uint32_t> rows, size_t limi
 
 Status checkCount(const char *what, size_t have, uint32_t most) {
   if (have > most)
-    return invalidArgument("a step of " + std::to_string(have) + " " + what + ", but the program holds at most " +
-                           std::to_string(most));
+    return invalidArgument("a step of " + std::to_string(have) + " " + what +
+                           ", but the program holds at most " + std::to_string(most));
   return {};
 }
 
 } // namespace
 
-//===- Making an engine -----------------------------------------------------------------------------------===//
+//===- Making an engine
+//-----------------------------------------------------------------------------------===//
 
 Status Engine::Impl::loadCode(const EngineOptions &options) {
   const fb::Module &header = module->root();
@@ -98,7 +99,8 @@ Status Engine::Impl::loadCode(const EngineOptions &options) {
       for (const auto *feature : *variant->features())
         needs.features.push_back(feature->str());
   }
-  G4_ASSIGN_OR_RETURN(const size_t chosen, device::chooseVariant(variants, device::cpuFeatures(), options.variant));
+  G4_ASSIGN_OR_RETURN(const size_t chosen,
+                      device::chooseVariant(variants, device::cpuFeatures(), options.variant));
   variant = variants[chosen].name;
   std::vector<std::string> kernels;
   for (const auto *kernel : *header.kernels())
@@ -112,9 +114,9 @@ Status Engine::Impl::makeCache(const EngineOptions &options) {
   const fb::Facts &facts = *module->root().facts();
   kv::Geometry geometry{facts.page_tokens(), std::max(facts.window(), 1u), {}};
   for (const fb::KvLayer *layer : *module->root().kv_layers())
-    geometry.layers.push_back({layer->kv_class() == fb::KvClass::sliding ? kv::PageClass::kSliding
-                                                                         : kv::PageClass::kGlobal,
-                               kvElement(layer->element()), layer->page_bytes()});
+    geometry.layers.push_back(
+        {layer->kv_class() == fb::KvClass::sliding ? kv::PageClass::kSliding : kv::PageClass::kGlobal,
+         kvElement(layer->element()), layer->page_bytes()});
   kv::Capacity capacity = kv::capacityFor(geometry, options.maxSequences, limits.contextTokens, limits.rows);
   capacity.poisonFreePages = options.poisonFreePages;
   G4_ASSIGN_OR_RETURN(cache, kv::KvCache::create(*device, std::move(geometry), capacity));
@@ -124,8 +126,8 @@ Status Engine::Impl::makeCache(const EngineOptions &options) {
 Status Engine::Impl::makeDescriptors(const EngineOptions &options) {
   const fb::Facts &facts = *module->root().facts();
   const uint32_t pages = (limits.contextTokens + facts.page_tokens() - 1) / facts.page_tokens();
-  const StepLimits most{limits.rows, limits.tailRows, limits.logitRows, options.maxSequences, pages,
-                        limits.layers, limits.expertsUsed};
+  const StepLimits most{limits.rows, limits.tailRows, limits.logitRows,  options.maxSequences,
+                        pages,       limits.layers,   limits.expertsUsed};
   G4_ASSIGN_OR_RETURN(descriptors, Descriptors::create(*device, most, ropeAngles(facts.rope_sliding()),
                                                        ropeAngles(facts.rope_global())));
   placeholders.assign(facts.vocabulary(), false);
@@ -158,10 +160,11 @@ Status Engine::Impl::bindProgram() {
   for (const fb::Dispatch *dispatch : *program->dispatches()) {
     const size_t first = addresses.size();
     for (const fb::Binding *binding : *dispatch->bindings()) {
-      G4_ASSIGN_OR_RETURN(std::byte *address, resolve(*binding));
+      G4_ASSIGN_OR_RETURN(std::byte * address, resolve(*binding));
       addresses.push_back(address);
     }
-    launches.push_back({dispatch->kernel(), std::span(addresses).subspan(first), 0, dispatch->barrier_before()});
+    launches.push_back(
+        {dispatch->kernel(), std::span(addresses).subspan(first), 0, dispatch->barrier_before()});
   }
   for (const fb::Output *output : *program->outputs()) {
     if (output->name()->string_view() == "logits")
@@ -193,9 +196,10 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const module::Mod
   if (options.maxSequences == 0)
     return invalidArgument("an engine for no sequences");
   const fb::Program &program = *impl->program;
-  impl->limits = {program.max_rows(), program.max_tail_rows(), program.max_logit_rows(),
-                  options.contextTokens ? options.contextTokens : facts.context(), facts.vocabulary(),
-                  facts.hidden(), facts.layers()->size(), facts.experts_used()};
+  impl->limits = {program.max_rows(),       program.max_tail_rows(),
+                  program.max_logit_rows(), options.contextTokens ? options.contextTokens : facts.context(),
+                  facts.vocabulary(),       facts.hidden(),
+                  facts.layers()->size(),   facts.experts_used()};
   if (impl->limits.contextTokens == 0 || impl->limits.contextTokens > facts.context())
     return invalidArgument("a context of " + std::to_string(impl->limits.contextTokens) +
                            " positions, but the model has " + std::to_string(facts.context()));
@@ -209,7 +213,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const module::Mod
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 
-//===- Running a step -------------------------------------------------------------------------------------===//
+//===- Running a step
+//-------------------------------------------------------------------------------------===//
 
 /// Checks every rule of Step and collects the rows of each sequence.
 Status Engine::Impl::check(const Step &step) {
@@ -223,7 +228,8 @@ Status Engine::Impl::check(const Step &step) {
   G4_RETURN_IF_ERROR(checkCount("logit rows", step.logitRows.size(), limits.logitRows));
   G4_RETURN_IF_ERROR(checkSubset("tail", step.tailRows, rows));
   G4_RETURN_IF_ERROR(checkSubset("logit", step.logitRows, rows));
-  if (!std::includes(step.tailRows.begin(), step.tailRows.end(), step.logitRows.begin(), step.logitRows.end()))
+  if (!std::includes(step.tailRows.begin(), step.tailRows.end(), step.logitRows.begin(),
+                     step.logitRows.end()))
     return invalidArgument("logits are wanted of a row that is not a tail row");
   if (!step.forcedExperts.empty() &&
       step.forcedExperts.size() != uint64_t(limits.layers) * rows * limits.expertsUsed)
@@ -301,7 +307,8 @@ Status Engine::Impl::report(const fb::Dispatch &dispatch, const TapFn &onTap) co
                        arena->data() + buffer->offset() + binding->offset()};
     if (view.rows == 0)
       continue;
-    const uint64_t end = uint64_t(view.data - arena->data()) + (view.rows - 1) * view.rowBytes + 4 * tap->columns();
+    const uint64_t end =
+        uint64_t(view.data - arena->data()) + (view.rows - 1) * view.rowBytes + 4 * tap->columns();
     if (end > arena->size())
       return dataLoss("tap '" + std::string(view.name) + "' reaches beyond the arena");
     G4_RETURN_IF_ERROR(onTap(view));
@@ -333,7 +340,8 @@ Status Engine::Impl::launch(const TapFn &onTap) {
 
 std::span<const float> Engine::Impl::output(const fb::Output *output, uint32_t rows) const {
   const fb::Buffer *buffer = program->buffers()->Get(output->buffer());
-  return {reinterpret_cast<const float *>(arena->data() + buffer->offset()), size_t(rows) * output->columns()};
+  return {reinterpret_cast<const float *>(arena->data() + buffer->offset()),
+          size_t(rows) * output->columns()};
 }
 
 Result<StepOutput> Engine::run(const Step &step, const TapFn &onTap) {

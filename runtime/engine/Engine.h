@@ -11,12 +11,12 @@
 namespace g4::engine {
 
 struct EngineOptions {
-  unsigned threads = 0;          ///< 0: one per usable physical core
-  std::string variant = {};      ///< code variant by name; empty: the best that runs here
-  uint32_t maxSequences = 1;     ///< open at the same time
-  uint32_t contextTokens = 0;    ///< positions per sequence; 0: the model's context
+  unsigned threads = 0;                    ///< 0: one per usable physical core
+  std::string variant = {};                ///< code variant by name; empty: the best that runs here
+  uint32_t maxSequences = 1;               ///< open at the same time
+  uint32_t contextTokens = 0;              ///< positions per sequence; 0: the model's context
   std::optional<uint64_t> weightSeed = {}; ///< makes weights up; only for a module compiled without
-  bool poisonFreePages = false;  ///< tests: NaN in every free K/V page
+  bool poisonFreePages = false;            ///< tests: NaN in every free K/V page
 };
 
 /// What does not change from step to step.
@@ -24,12 +24,11 @@ struct EngineLimits {
   uint32_t rows, tailRows, logitRows; ///< most per step
   uint32_t contextTokens;             ///< most positions per sequence
   uint32_t vocabulary, hidden;
-  uint32_t layers, expertsUsed;       ///< expertsUsed is 0 without experts
+  uint32_t layers, expertsUsed; ///< expertsUsed is 0 without experts
 };
 
-/// Rows are independent: what a row gives does not depend on which other rows share its step, how a prompt was
-/// cut into steps, or how many threads there are.
-/// Threads: one caller at a time.
+/// Rows are independent: what a row gives does not depend on which other rows share its step, how a prompt
+/// was cut into steps, or how many threads there are. Threads: one caller at a time.
 class Engine {
 public:
   /// Errors: kIncompatible when no code variant runs here; kInvalidArgument for options that do not fit the
@@ -51,9 +50,9 @@ public:
   const kv::KvCache &cache() const;
 
   /// Runs one step: appends its rows to their sequences. All or nothing: a step that fails leaves every
-  /// sequence as it was. Without a tap callback the whole program runs at once; with one, dispatch by dispatch.
-  /// Errors: kInvalidArgument (a step that breaks a rule of Step; nothing ran), kResourceExhausted (no K/V pages;
-  /// nothing ran), or what the callback returned.
+  /// sequence as it was. Without a tap callback the whole program runs at once; with one, dispatch by
+  /// dispatch. Errors: kInvalidArgument (a step that breaks a rule of Step; nothing ran), kResourceExhausted
+  /// (no K/V pages; nothing ran), or what the callback returned.
   Result<StepOutput> run(const Step &step, const TapFn &onTap = nullptr);
 
   const StepCounters &counters() const;

@@ -7,8 +7,8 @@ namespace g4::engine {
 namespace {
 
 /// Rows [first, first + rows) of every layer of [layers, total, used].
-void cutRows(std::span<const int32_t> all, uint32_t layers, uint32_t used, size_t total, size_t first, size_t rows,
-             std::vector<int32_t> &out) {
+void cutRows(std::span<const int32_t> all, uint32_t layers, uint32_t used, size_t total, size_t first,
+             size_t rows, std::vector<int32_t> &out) {
   out.clear();
   for (uint32_t layer = 0; layer < layers; ++layer) {
     const auto part = all.subspan((layer * total + first) * used, rows * used);

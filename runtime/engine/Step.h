@@ -12,12 +12,13 @@ namespace g4::engine {
 /// A ragged batch: rows of any number of sequences in any mixture of prefill and decode.
 /// All spans are borrowed until Engine::run returns.
 struct Step {
-  std::span<const int32_t> tokens;        ///< [rows] ids; placeholders of other media are embedded as id 0
-  std::span<const kv::SeqId> sequences;   ///< [rows]
-  std::span<const uint32_t> positions;    ///< [rows] absolute; each sequence's rows continue it without a gap
-  std::span<const uint32_t> tailRows;     ///< rows whose final hidden state is wanted, ascending
-  std::span<const uint32_t> logitRows;    ///< rows whose logits are wanted, ascending, all among tailRows
-  /// Expert ids that MoE layers use instead of their router's: [layers, rows, experts used]. Empty: the router's.
+  std::span<const int32_t> tokens;      ///< [rows] ids; placeholders of other media are embedded as id 0
+  std::span<const kv::SeqId> sequences; ///< [rows]
+  std::span<const uint32_t> positions;  ///< [rows] absolute; each sequence's rows continue it without a gap
+  std::span<const uint32_t> tailRows;   ///< rows whose final hidden state is wanted, ascending
+  std::span<const uint32_t> logitRows;  ///< rows whose logits are wanted, ascending, all among tailRows
+  /// Expert ids that MoE layers use instead of their router's: [layers, rows, experts used]. Empty: the
+  /// router's.
   std::span<const int32_t> forcedExperts;
 };
 

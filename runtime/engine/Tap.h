@@ -15,7 +15,7 @@ struct TapView {
   enum class Type : uint8_t { kF32, kI32 };
   enum class Set : uint8_t { kRows, kTail, kLogits, kSingle };
   std::string_view name;
-  int32_t layer;     ///< -1: belongs to no layer
+  int32_t layer; ///< -1: belongs to no layer
   Type type;
   Set set;           ///< which rows of the step it is over
   uint32_t rows;     ///< how many

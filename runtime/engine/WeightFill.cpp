@@ -60,7 +60,8 @@ void fillFloats(Random &random, Float type, uint64_t count, int exponent, std::b
     const uint64_t r = random.next();
     const int e = exponent - int(r & 1);
     const uint32_t sign = uint32_t(r >> 1) & 1, fraction = uint32_t(r >> 2);
-    const uint32_t single = (sign << 31) | (uint32_t(std::clamp(e + 127, 1, 254)) << 23) | (fraction & 0x7fffff);
+    const uint32_t single =
+        (sign << 31) | (uint32_t(std::clamp(e + 127, 1, 254)) << 23) | (fraction & 0x7fffff);
     if (type == Float::kF32)
       std::memcpy(at + 4 * i, &single, 4);
     else if (type == Float::kBf16)
@@ -70,11 +71,12 @@ void fillFloats(Random &random, Float type, uint64_t count, int exponent, std::b
   }
 }
 
-void fillPacked(Random &random, const module::PackedLayout &layout, int exponent, std::span<std::byte> bytes) {
+void fillPacked(Random &random, const module::PackedLayout &layout, int exponent,
+                std::span<std::byte> bytes) {
   if (layout.isFloat) {
-    const Float type = layout.bits == 32 ? Float::kF32
+    const Float type = layout.bits == 32                        ? Float::kF32
                        : layout.name == std::string_view("f16") ? Float::kF16
-                                                                 : Float::kBf16;
+                                                                : Float::kBf16;
     fillFloats(random, type, bytes.size() / (layout.bits / 8), exponent, bytes.data());
     return;
   }
@@ -91,7 +93,8 @@ void fillPacked(Random &random, const module::PackedLayout &layout, int exponent
         continue;
       // Centre the codes: minus half their range times the scale. K formats subtract the minimum themselves.
       const uint16_t sign = layout.subBlocks ? 0 : 0x8000;
-      store16(block + 32 + 2 * row, uint16_t(sign | halfBits(scaleExponent + int(layout.bits) - 1, fraction)));
+      store16(block + 32 + 2 * row,
+              uint16_t(sign | halfBits(scaleExponent + int(layout.bits) - 1, fraction)));
     }
     std::byte *scales = block + 32 + (layout.hasMin ? 32 : 0);
     for (uint32_t i = 0; i < layout.subBlocks * 16; ++i) {
@@ -111,9 +114,9 @@ struct BlockFormat {
   int32_t codeBits;  // log2 of the largest factor of the scale
 };
 constexpr BlockFormat kBlockFormats[] = {
-    {"q4_0", 32, 18, 0, -1, 3},    {"q4_1", 32, 20, 0, 2, 4},     {"q5_0", 32, 22, 0, -1, 4},
-    {"q5_1", 32, 24, 0, 2, 5},     {"q8_0", 32, 34, 0, -1, 7},    {"q4_k", 256, 144, 0, 2, 10},
-    {"q5_k", 256, 176, 0, 2, 11},  {"q6_k", 256, 210, 208, -1, 12},
+    {"q4_0", 32, 18, 0, -1, 3},   {"q4_1", 32, 20, 0, 2, 4},       {"q5_0", 32, 22, 0, -1, 4},
+    {"q5_1", 32, 24, 0, 2, 5},    {"q8_0", 32, 34, 0, -1, 7},      {"q4_k", 256, 144, 0, 2, 10},
+    {"q5_k", 256, 176, 0, 2, 11}, {"q6_k", 256, 210, 208, -1, 12},
 };
 
 bool fillTable(Random &random, std::string_view type, int exponent, std::span<std::byte> bytes) {

@@ -7,7 +7,8 @@ Result<Weights> Weights::create(device::Device &device, const module::Module &mo
                                 std::optional<uint64_t> seed) {
   const module::fb::Module &header = module.root();
   if (header.weights_missing() && !seed)
-    return invalidArgument("the artifact was compiled without weights; give a seed to make some up (--weights=seed:N)");
+    return invalidArgument(
+        "the artifact was compiled without weights; give a seed to make some up (--weights=seed:N)");
   if (!header.weights_missing() && seed)
     return invalidArgument("the artifact has its own weights; a seed is for one compiled without");
 

@@ -15,7 +15,8 @@ class Weights {
 public:
   /// The module must outlive the weights.
   /// Errors: kInvalidArgument when weights are missing and there is no seed, or there are both.
-  static Result<Weights> create(device::Device &device, const module::Module &module, std::optional<uint64_t> seed);
+  static Result<Weights> create(device::Device &device, const module::Module &module,
+                                std::optional<uint64_t> seed);
 
   /// Read-only memory, but for kernels' sake not const. index: of the header's weights.
   std::byte *data(size_t index) const { return addresses_[index]; }

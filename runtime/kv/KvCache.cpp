@@ -23,13 +23,12 @@ void fillNan(std::byte *data, uint64_t bytes, Element element) {
     std::memcpy(data + i, &nan, sizeof nan);
 }
 
-Status unknownSequence(SeqId seq) {
-  return invalidArgument("no sequence " + std::to_string(uint64_t(seq)));
-}
+Status unknownSequence(SeqId seq) { return invalidArgument("no sequence " + std::to_string(uint64_t(seq))); }
 
 } // namespace
 
-Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens, uint32_t stepRows) {
+Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens,
+                     uint32_t stepRows) {
   const uint32_t t = geometry.pageTokens;
   const uint64_t global = uint64_t(sequences) * ceilDiv(contextTokens, t);
   // Before a step a sequence holds the pages of the window before its last boundary and the page after it; a
@@ -43,10 +42,12 @@ Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t cont
 }
 
 KvCache::KvCache(Geometry geometry, Capacity capacity)
-    : geometry_(std::move(geometry)), poison_(capacity.poisonFreePages),
-      pools_{PagePool(capacity.slidingPages), PagePool(capacity.globalPages)} {}
+    : geometry_(std::move(geometry)),
+      poison_(capacity.poisonFreePages), pools_{PagePool(capacity.slidingPages),
+                                                PagePool(capacity.globalPages)} {}
 
-Result<std::unique_ptr<KvCache>> KvCache::create(device::Device &device, Geometry geometry, Capacity capacity) {
+Result<std::unique_ptr<KvCache>> KvCache::create(device::Device &device, Geometry geometry,
+                                                 Capacity capacity) {
   if (geometry.pageTokens == 0 || geometry.window == 0)
     return invalidArgument("K/V geometry with an empty page or window");
   std::unique_ptr<KvCache> cache(new KvCache(std::move(geometry), capacity));
@@ -145,14 +146,17 @@ std::span<const PageId> KvCache::blocks(SeqId seq, PageClass pageClass) const {
   return {};
 }
 
-uint64_t KvCache::usedBytes(PageClass pageClass) const { return pool(pageClass).used() * pageBytes(pageClass); }
+uint64_t KvCache::usedBytes(PageClass pageClass) const {
+  return pool(pageClass).used() * pageBytes(pageClass);
+}
 
 KvCache::Sequence *KvCache::find(SeqId seq) {
   return const_cast<Sequence *>(static_cast<const KvCache *>(this)->find(seq));
 }
 
 const KvCache::Sequence *KvCache::find(SeqId seq) const {
-  auto it = std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence &s) { return s.id == seq; });
+  auto it =
+      std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence &s) { return s.id == seq; });
   return it == sequences_.end() ? nullptr : &*it;
 }
 

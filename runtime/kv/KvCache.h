@@ -36,7 +36,8 @@ struct Capacity {
   bool poisonFreePages = false;
 };
 
-/// Pages for `sequences` sequences of at most `contextTokens` positions, with at most `stepRows` rows in one step.
+/// Pages for `sequences` sequences of at most `contextTokens` positions, with at most `stepRows` rows in one
+/// step.
 Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens, uint32_t stepRows);
 
 /// What a sequence is called; never reused within a cache.
@@ -47,7 +48,8 @@ class KvCache {
 public:
   /// Storage for each layer is mapped at full capacity and touched lazily.
   /// Errors: kInvalidArgument (geometry), kResourceExhausted (address space).
-  static Result<std::unique_ptr<KvCache>> create(device::Device &device, Geometry geometry, Capacity capacity);
+  static Result<std::unique_ptr<KvCache>> create(device::Device &device, Geometry geometry,
+                                                 Capacity capacity);
 
   const Geometry &geometry() const { return geometry_; }
 
@@ -60,8 +62,8 @@ public:
 
   /// Makes room for `tokens` more positions of `seq`, all or nothing.
   /// Units:   positions; one page holds geometry().pageTokens.
-  /// Owner:   the cache keeps the pages; the sequence borrows them until close, truncate or advance lets them go.
-  /// Errors:  kResourceExhausted (nothing reserved), kInvalidArgument (unknown sequence).
+  /// Owner:   the cache keeps the pages; the sequence borrows them until close, truncate or advance lets them
+  /// go. Errors:  kResourceExhausted (nothing reserved), kInvalidArgument (unknown sequence).
   Status reserve(SeqId seq, uint32_t tokens);
 
   /// The next `tokens` positions have been written. Lets go of every sliding page that lies wholly before the
@@ -69,9 +71,9 @@ public:
   /// Errors: kInvalidArgument (unknown sequence, or more than was reserved).
   Status advance(SeqId seq, uint32_t tokens);
 
-  /// Forgets positions [length, ...). Unused reserved pages go back too, so truncate(seq, length(seq)) undoes a
-  /// reserve.
-  /// Errors: kInvalidArgument when `length` is beyond the sequence, or so far back that its window was released.
+  /// Forgets positions [length, ...). Unused reserved pages go back too, so truncate(seq, length(seq)) undoes
+  /// a reserve. Errors: kInvalidArgument when `length` is beyond the sequence, or so far back that its window
+  /// was released.
   Status truncate(SeqId seq, uint32_t length);
 
   /// Page ids of `seq` by absolute page number (position / pageTokens); kNoPage = released.

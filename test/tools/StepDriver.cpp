@@ -1,17 +1,18 @@
-// Runs a scripted list of steps on an artifact and writes their logits: for tests of what g4run has no option for
-// (ragged batches, subsets of rows, poisoned pages, K/V bytes).
+// Runs a scripted list of steps on an artifact and writes their logits: for tests of what g4run has no option
+// for (ragged batches, subsets of rows, poisoned pages, K/V bytes).
 //
 //   step-driver model.g4m script.json out.npy
 //
 // script.json:
-//   {"threads": 2, "sequences": 3, "context": 1000, "poison": true, "variant": "...", "weights_seed": 1,   (all optional)
+//   {"threads": 2, "sequences": 3, "context": 1000, "poison": true, "variant": "...", "weights_seed": 1, (all
+//   optional)
 //    "steps": [{"rows":   [[sequence, token], ...],   rows in order; each sequence goes on where it was
 //               "logits": [row, ...],                 rows whose logits are wanted; default: none
-//               "tail":   [row, ...],                 rows whose hidden state is wanted; default: those of logits
-//               "close":  [sequence, ...]},           before the step: start these sequences anew
+//               "tail":   [row, ...],                 rows whose hidden state is wanted; default: those of
+//               logits "close":  [sequence, ...]},           before the step: start these sequences anew
 //              ...]}
-// out.npy: float32 [logit rows of all steps, vocabulary]. Standard output: one JSON object a step with the counters
-// of that step and the K/V bytes after it.
+// out.npy: float32 [logit rows of all steps, vocabulary]. Standard output: one JSON object a step with the
+// counters of that step and the K/V bytes after it.
 #include "runtime/engine/Engine.h"
 #include "tools/g4run/Npy.h"
 
@@ -95,7 +96,8 @@ Status drive(const char *model, const char *scriptPath, const char *out) {
   for (const Json &step : script.at("steps"))
     G4_RETURN_IF_ERROR(driver.run(step));
   const uint64_t vocabulary = driver.engine->limits().vocabulary;
-  G4_ASSIGN_OR_RETURN(auto npy, g4::tool::NpyWriter::create(out, "<f4", driver.logits.size() / vocabulary, vocabulary));
+  G4_ASSIGN_OR_RETURN(auto npy,
+                      g4::tool::NpyWriter::create(out, "<f4", driver.logits.size() / vocabulary, vocabulary));
   G4_RETURN_IF_ERROR(npy.append(std::as_bytes(std::span(driver.logits))));
   return npy.finish();
 }

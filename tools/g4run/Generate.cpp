@@ -14,7 +14,9 @@ namespace g4::tool {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// Times of one run, for --stats.
 struct Times {
@@ -59,13 +61,14 @@ Result<std::vector<int32_t>> forcedExperts(const api::Model &model, const Option
   const std::vector<uint64_t> want = {model.layers(), rows, model.expertsUsed()};
   if (array.shape != want)
     return invalidArgument(o.forcedExperts + ": shape must be [" + std::to_string(want[0]) + " layers, " +
-                           std::to_string(want[1]) + " prompt tokens, " + std::to_string(want[2]) + " experts used]");
+                           std::to_string(want[1]) + " prompt tokens, " + std::to_string(want[2]) +
+                           " experts used]");
   return std::move(array.values);
 }
 
 /// Runs the prompt and writes what was asked about it.
-Status feedPrompt(const api::Model &model, api::Session &session, const Options &o, std::span<const int32_t> ids,
-                  const Interrupted &interrupted) {
+Status feedPrompt(const api::Model &model, api::Session &session, const Options &o,
+                  std::span<const int32_t> ids, const Interrupted &interrupted) {
   G4_ASSIGN_OR_RETURN(const auto forced, forcedExperts(model, o, ids.size()));
   std::optional<NpyWriter> logits;
   TapFiles taps;
@@ -115,8 +118,8 @@ void printIds(std::span<const int32_t> ids) {
   std::fputs("]}\n", stdout);
 }
 
-Result<api::Generation> generate(const api::Model &model, api::Session &session, const Options &o, Times &times,
-                                 const Interrupted &interrupted) {
+Result<api::Generation> generate(const api::Model &model, api::Session &session, const Options &o,
+                                 Times &times, const Interrupted &interrupted) {
   api::GenerateRequest request;
   request.maxTokens = o.maxTokens.value_or(request.maxTokens);
   request.sampling = samplingOptions(model, o);
@@ -130,16 +133,19 @@ Result<api::Generation> generate(const api::Model &model, api::Session &session,
       times.first = secondsSince(start);
     if (!text.empty())
       last = text.back();
-    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 && !interrupted();
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 &&
+           !interrupted();
   };
   auto out = session.generate(request);
   times.generation = secondsSince(start);
   if (last != '\n')
     std::fputc('\n', stdout);
+  std::fflush(stdout); // before what goes to standard error
   return out;
 }
 
-void printStats(const api::Model &model, size_t promptTokens, const api::Generation &generation, const Times &times) {
+void printStats(const api::Model &model, size_t promptTokens, const api::Generation &generation,
+                const Times &times) {
   const auto rate = [](size_t n, double seconds) { return seconds > 0 ? double(n) / seconds : 0.0; };
   static constexpr const char *kReasons[] = {"stop token", "stop text", "length", "context", "cancelled"};
   const api::Counters c = model.counters();
@@ -150,7 +156,8 @@ void printStats(const api::Model &model, size_t promptTokens, const api::Generat
   // The first token comes from the prompt's logits; the others each took a step.
   const size_t steps = generation.ids.empty() ? 0 : generation.ids.size() - 1;
   std::fprintf(stderr, "generation  %zu tokens, %.3f s, %.1f tokens/s, ended by %s\n", generation.ids.size(),
-               times.generation, rate(steps, times.generation - times.first), kReasons[size_t(generation.finish)]);
+               times.generation, rate(steps, times.generation - times.first),
+               kReasons[size_t(generation.finish)]);
   std::fprintf(stderr, "first token %.3f s\n", times.load + times.prompt + times.first);
   std::fprintf(stderr, "work        %llu steps, %llu rows, %llu tail rows, %llu logit rows\n",
                static_cast<unsigned long long>(c.steps), static_cast<unsigned long long>(c.rows),

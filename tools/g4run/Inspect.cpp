@@ -24,8 +24,11 @@ Json toJson(const api::ProgramReport &program) {
                           {"macs_per_row", d.macsPerRow},
                           {"taps", d.taps}});
   for (const api::BufferReport &b : program.buffers)
-    buffers.push_back(
-        {{"name", b.name}, {"set", b.set}, {"row_bytes", b.rowBytes}, {"offset", b.offset}, {"bytes", b.bytes}});
+    buffers.push_back({{"name", b.name},
+                       {"set", b.set},
+                       {"row_bytes", b.rowBytes},
+                       {"offset", b.offset},
+                       {"bytes", b.bytes}});
   return {{"name", program.name},
           {"max_rows", program.maxRows},
           {"max_tail_rows", program.maxTailRows},
@@ -44,8 +47,10 @@ Json memoryJson(const api::Report &report) {
   for (const api::WeightPlaceReport &p : report.places)
     places.push_back({{"place", p.place}, {"weights", p.count}, {"bytes", p.bytes}});
   for (const api::KvClassReport &c : report.kv)
-    kv.push_back(
-        {{"class", c.name}, {"layers", c.layers}, {"bytes_per_token", c.bytesPerToken}, {"page_bytes", c.pageBytes}});
+    kv.push_back({{"class", c.name},
+                  {"layers", c.layers},
+                  {"bytes_per_token", c.bytesPerToken},
+                  {"page_bytes", c.pageBytes}});
   return {{"weights", std::move(places)}, {"kv", std::move(kv)}};
 }
 
@@ -114,8 +119,9 @@ Status runInspect(const Options &options) {
   if (!report.ok())
     return report.status();
   // Names come from the model file: any bytes that are no UTF-8 are replaced.
-  const std::string text =
-      options.json ? toJson(*report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n" : reportText(*report);
+  const std::string text = options.json
+                               ? toJson(*report).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
+                               : reportText(*report);
   std::fputs(text.c_str(), stdout);
   if (options.verify && !options.json)
     std::fputs(report->weightsMissing ? "no weights to verify\n" : "all hashes agree\n", stdout);

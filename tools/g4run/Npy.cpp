@@ -48,7 +48,8 @@ Result<std::vector<uint64_t>> parseShape(const std::string &header) {
 
 } // namespace
 
-Result<NpyWriter> NpyWriter::create(const std::string &path, const char *type, uint64_t rows, uint64_t columns) {
+Result<NpyWriter> NpyWriter::create(const std::string &path, const char *type, uint64_t rows,
+                                    uint64_t columns) {
   NpyWriter writer;
   writer.file_.reset(std::fopen(path.c_str(), "wb"));
   if (!writer.file_)

@@ -12,7 +12,8 @@
 
 namespace g4::tool {
 
-/// Writes one array [rows, columns] of a four-byte type, row by row. Destroyed before finish(), it removes the file.
+/// Writes one array [rows, columns] of a four-byte type, row by row. Destroyed before finish(), it removes
+/// the file.
 class NpyWriter {
 public:
   /// `type`: "<f4" or "<i4". Errors: kInvalidArgument when the file cannot be made.

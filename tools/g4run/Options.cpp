@@ -44,7 +44,8 @@ std::pair<int32_t, float> parseBias(const std::string &text) {
   if (at != std::string::npos) {
     std::string_view value = std::string_view(text).substr(text[at] == '-' ? at : at + 1);
     const bool minus = value == "-inf";
-    if (parseNumber(std::string_view(text).substr(0, at), bias.first) && (minus || parseNumber(value, bias.second))) {
+    if (parseNumber(std::string_view(text).substr(0, at), bias.first) &&
+        (minus || parseNumber(value, bias.second))) {
       if (minus)
         bias.second = -std::numeric_limits<float>::infinity();
       return bias;
@@ -82,7 +83,8 @@ void addGeneration(CLI::App &app, Options &o, int64_t &maxTokens, std::vector<st
   app.add_option("-n", maxTokens, "Most tokens to generate; 0: none, -1: until the model stops")
       ->check(CLI::Range(int64_t(-1), int64_t(1) << 31))
       ->default_str("-1");
-  app.add_option("--temp", o.temperature, "Temperature; 0 is greedy. Default: the model file's, as for the next three");
+  app.add_option("--temp", o.temperature,
+                 "Temperature; 0 is greedy. Default: the model file's, as for the next three");
   app.add_option("--top-k", o.topK, "Keep the k most probable tokens; 0 is off");
   app.add_option("--top-p", o.topP, "Keep the most probable tokens that sum to p; 1 is off");
   app.add_option("--min-p", o.minP, "Keep tokens at least p times as probable as the best; 0 is off");
@@ -90,7 +92,9 @@ void addGeneration(CLI::App &app, Options &o, int64_t &maxTokens, std::vector<st
   app.add_option("--presence-penalty", o.presencePenalty, "Subtracted from logits of tokens that occurred");
   app.add_option("--frequency-penalty", o.frequencyPenalty, "The same, times how often");
   app.add_option("--seed", o.seed, "Seed of the draws; default: random");
-  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")->take_all()->allow_extra_args(false);
+  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_option("--logit-bias", biases, "id=bias, may be repeated")->take_all()->allow_extra_args(false);
   app.add_flag("--ignore-eos", o.ignoreEos, "Do not stop where the model ends its answer");
   app.add_flag("--no-suppress", o.noSuppress, "Let tokens be sampled that the model file or g4 rule out");
@@ -99,7 +103,8 @@ void addGeneration(CLI::App &app, Options &o, int64_t &maxTokens, std::vector<st
 void addOutput(CLI::App &app, Options &o) {
   app.add_option("--logits", o.logits, "Write the prompt's logits: float32 [rows, vocabulary] as .npy");
   app.add_option("--taps", o.taps, "Write each named value inside the program to this folder as .npy");
-  app.add_option("--forced-experts", o.forcedExperts, "Expert ids instead of the router's: int32 [layers, rows, used]");
+  app.add_option("--forced-experts", o.forcedExperts,
+                 "Expert ids instead of the router's: int32 [layers, rows, used]");
   app.add_flag("--print-ids", o.printIds, "Print the generated ids as a line of JSON after the text");
   app.add_flag("--stats", o.stats, "Print speed and work to standard error");
   app.add_option("--context", o.context, "Most positions; default: the model's context");
@@ -137,7 +142,8 @@ Parsed parseOptions(int argc, char **argv) {
   inspect->add_option("model", o.model, "The artifact")->required();
   inspect->add_flag("--json", o.json, "As JSON, with every dispatch, buffer and weight");
   inspect->add_flag("--verify", o.verify, "Also check the hash of the weights");
-  CLI::App *perplexity = app.add_subcommand("perplexity", "Measure a model on a text, as llama-perplexity does");
+  CLI::App *perplexity =
+      app.add_subcommand("perplexity", "Measure a model on a text, as llama-perplexity does");
   perplexity->add_option("model", o.model, "The artifact")->required();
   perplexity->add_option("text", o.text, "The text file")->required();
   perplexity->add_option("-c", o.window, "Tokens per window")->capture_default_str();

@@ -22,8 +22,9 @@ Status runPerplexity(const Options &options, const Interrupted &interrupted) {
   }();
   if (!measured.ok())
     return measured.status();
-  std::printf("perplexity %.4f +- %.4f (%llu tokens scored in %u windows of %u)\n", measured->value, measured->error,
-              static_cast<unsigned long long>(measured->scored), measured->windows, options.window);
+  std::printf("perplexity %.4f +- %.4f (%llu tokens scored in %u windows of %u)\n", measured->value,
+              measured->error, static_cast<unsigned long long>(measured->scored), measured->windows,
+              options.window);
   return {};
 }
 

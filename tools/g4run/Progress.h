@@ -7,8 +7,8 @@
 
 namespace g4::tool {
 
-/// Shows "label  45 %  230/512 tokens  81.2 tokens/s  3 s left" on standard error, rewritten in place. Nothing in the
-/// first second, nothing unless standard error is a terminal. Erases itself in the end.
+/// Shows "label  45 %  230/512 tokens  81.2 tokens/s  3 s left" on standard error, rewritten in place.
+/// Nothing in the first second, nothing unless standard error is a terminal. Erases itself in the end.
 class Progress {
 public:
   Progress(std::string label, std::string unit);

@@ -1,7 +1,6 @@
 #include "tools/g4run/ReportText.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <map>
@@ -10,12 +9,16 @@ namespace g4::tool {
 namespace {
 
 [[gnu::format(printf, 2, 3)]] void add(std::string &out, const char *format, ...) {
-  std::array<char, 512> line;
-  va_list arguments;
+  va_list arguments, again;
   va_start(arguments, format);
-  std::vsnprintf(line.data(), line.size(), format, arguments);
+  va_copy(again, arguments);
+  const int size = std::vsnprintf(nullptr, 0, format, arguments);
   va_end(arguments);
-  out += line.data();
+  const size_t before = out.size();
+  out.resize(before + size_t(std::max(size, 0)) + 1); // and the zero that vsnprintf writes
+  std::vsnprintf(out.data() + before, out.size() - before, format, again);
+  va_end(again);
+  out.pop_back();
 }
 
 using Ull = unsigned long long;
@@ -23,9 +26,10 @@ using Ull = unsigned long long;
 void addFacts(const api::Report &r, std::string &out) {
   add(out, "%s (%s), from %s\n", r.name.c_str(), r.architecture.c_str(), r.source.c_str());
   add(out, "  made by        %s\n", r.producer.c_str());
-  add(out, "  file           %s%s\n", bytesText(r.fileBytes).c_str(), r.weightsMissing ? ", without weights" : "");
-  add(out, "  model          %u vocabulary, %u hidden, %zu layers, %u context, window %u\n", r.vocabulary, r.hidden,
-      r.layers.size(), r.context, r.window);
+  add(out, "  file           %s%s\n", bytesText(r.fileBytes).c_str(),
+      r.weightsMissing ? ", without weights" : "");
+  add(out, "  model          %u vocabulary, %u hidden, %zu layers, %u context, window %u\n", r.vocabulary,
+      r.hidden, r.layers.size(), r.context, r.window);
   add(out, "  arithmetic     activations %s, K/V %s\n", r.activations.c_str(), r.kvType.c_str());
   if (r.expertsUsed)
     add(out, "  experts        %u used per token\n", r.expertsUsed);
@@ -33,7 +37,8 @@ void addFacts(const api::Report &r, std::string &out) {
 
 bool sameShape(const api::LayerReport &a, const api::LayerReport &b) {
   return a.sliding == b.sliding && a.ownKv == b.ownKv && a.heads == b.heads && a.kvHeads == b.kvHeads &&
-         a.headDim == b.headDim && a.ff == b.ff && a.experts == b.experts && (a.ownKv || a.kvSource == b.kvSource);
+         a.headDim == b.headDim && a.ff == b.ff && a.experts == b.experts &&
+         (a.ownKv || a.kvSource == b.kvSource);
 }
 
 void addLayers(const api::Report &r, std::string &out) {
@@ -43,9 +48,10 @@ void addLayers(const api::Report &r, std::string &out) {
     size_t end = i + 1;
     while (end < r.layers.size() && sameShape(l, r.layers[end]))
       ++end;
-    const std::string range = end == i + 1 ? std::to_string(i) : std::to_string(i) + "-" + std::to_string(end - 1);
-    add(out, "  %-7s %-7s  heads %u/%u x %u  mlp %u", range.c_str(), l.sliding ? "sliding" : "global", l.heads,
-        l.kvHeads, l.headDim, l.ff);
+    const std::string range =
+        end == i + 1 ? std::to_string(i) : std::to_string(i) + "-" + std::to_string(end - 1);
+    add(out, "  %-7s %-7s  heads %u/%u x %u  mlp %u", range.c_str(), l.sliding ? "sliding" : "global",
+        l.heads, l.kvHeads, l.headDim, l.ff);
     if (l.experts)
       add(out, "  experts %u", l.experts);
     if (!l.ownKv)
@@ -58,7 +64,8 @@ void addLayers(const api::Report &r, std::string &out) {
 void addCode(const api::Report &r, std::string &out) {
   out += "\ncode, best first\n";
   for (const api::VariantReport &v : r.variants) {
-    add(out, "  %-14s %-10s %s ", v.cpu.c_str(), bytesText(v.bytes).c_str(), v.runsHere ? "runs here;" : "does NOT run here;");
+    add(out, "  %-14s %-10s %s ", v.cpu.c_str(), bytesText(v.bytes).c_str(),
+        v.runsHere ? "runs here;" : "does NOT run here;");
     out += "needs";
     for (const std::string &feature : v.features)
       out += " " + feature;
@@ -74,7 +81,8 @@ void addMemory(const api::Report &r, std::string &out) {
     add(out, "  K/V, %-8s        %3u layers, %s per token%s\n", c.name.c_str(), c.layers,
         bytesText(c.bytesPerToken).c_str(), c.name == "sliding" ? ", of the window only" : "");
   for (const api::ProgramReport &p : r.programs)
-    add(out, "  workspace, %-10s %s, %.3f of the peak of live bytes\n", p.name.c_str(), bytesText(p.arenaBytes).c_str(),
+    add(out, "  workspace, %-10s %s, %.3f of the peak of live bytes\n", p.name.c_str(),
+        bytesText(p.arenaBytes).c_str(),
         p.peakLiveBytes ? double(p.arenaBytes) / double(p.peakLiveBytes) : 0.0);
 }
 
@@ -108,10 +116,10 @@ void addDispatches(const api::ProgramReport &p, std::string &out) {
 }
 
 void addProgram(const api::ProgramReport &p, std::string &out) {
-  const size_t barriers =
-      size_t(std::count_if(p.dispatches.begin(), p.dispatches.end(), [](const auto &d) { return d.barrierBefore; }));
-  add(out, "\nprogram %s: %zu dispatches, %zu barriers; at most %u rows, %u tail rows, %u logit rows\n", p.name.c_str(),
-      p.dispatches.size(), barriers, p.maxRows, p.maxTailRows, p.maxLogitRows);
+  const size_t barriers = size_t(
+      std::count_if(p.dispatches.begin(), p.dispatches.end(), [](const auto &d) { return d.barrierBefore; }));
+  add(out, "\nprogram %s: %zu dispatches, %zu barriers; at most %u rows, %u tail rows, %u logit rows\n",
+      p.name.c_str(), p.dispatches.size(), barriers, p.maxRows, p.maxTailRows, p.maxLogitRows);
   add(out, "  multiplications: %.3f M per row, %.3f M more per tail row, %.3f M more per logit row\n",
       double(p.macsRows) / 1e6, double(p.macsTail) / 1e6, double(p.macsLogits) / 1e6);
   out += "  ('|' marks a barrier before the dispatch)\n";

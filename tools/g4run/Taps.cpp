@@ -37,7 +37,8 @@ Status TapFiles::write(const std::string &folder) const {
   for (const auto &[name, value] : values_) {
     const char *type = value.type == api::TapView::Type::kI32 ? "<i4" : "<f4";
     const std::string path = (std::filesystem::path(folder) / fileName(name)).string();
-    G4_ASSIGN_OR_RETURN(auto file, NpyWriter::create(path, type, value.bytes.size() / value.columns / 4, value.columns));
+    G4_ASSIGN_OR_RETURN(auto file,
+                        NpyWriter::create(path, type, value.bytes.size() / value.columns / 4, value.columns));
     G4_RETURN_IF_ERROR(file.append(value.bytes));
     G4_RETURN_IF_ERROR(file.finish());
   }

@@ -72,7 +72,7 @@ public:
   }
 
   Result<std::unique_ptr<Executable>> loadCode(std::span<const std::byte> image,
-                                         std::span<const std::string> kernels) override {
+                                               std::span<const std::string> kernels) override {
     G4_ASSIGN_OR_RETURN(auto object, SharedObject::load(image, options_.code));
     std::vector<module::KernelFn> functions;
     functions.reserve(kernels.size());
@@ -82,7 +82,8 @@ public:
         return dataLoss("the code has no kernel '" + name + "'");
       functions.push_back(reinterpret_cast<module::KernelFn>(symbol));
     }
-    return std::unique_ptr<Executable>(std::make_unique<CpuExecutable>(std::move(object), std::move(functions)));
+    return std::unique_ptr<Executable>(
+        std::make_unique<CpuExecutable>(std::move(object), std::move(functions)));
   }
 
   Status run(const Executable &code, std::span<const Launch> launches) override;

@@ -90,7 +90,8 @@ unsigned usableCores() {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (!CPU_ISSET(cpu, &allowed))
         continue;
-      std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+      std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                         "/topology/thread_siblings_list");
       std::string list;
       if (!std::getline(file, list))
         list = "cpu" + std::to_string(cpu);

@@ -6,8 +6,8 @@
 
 namespace g4::device {
 
-/// Features usable here (by the processor and with registers that the system saves), named as LLVM names them.
-/// Only those that code variants can ask for; empty on other architectures.
+/// Features usable here (by the processor and with registers that the system saves), named as LLVM names
+/// them. Only those that code variants can ask for; empty on other architectures.
 std::vector<std::string> cpuFeatures();
 
 /// Physical cores among the processors that this process may run on, at most what a cgroup quota gives; >= 1.

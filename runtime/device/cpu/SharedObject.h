@@ -19,13 +19,13 @@ struct SharedObjectOptions {
 
 /// The object stays loaded as long as this lives.
 ///
-/// glibc recognises loaded objects by path, then by device and inode. "/proc/self/fd/7" of a closed and reused
-/// descriptor 7 would silently give the old object, and so would a recycled inode. Hence the descriptor stays
-/// open until after dlclose, and for ever if the object turns out to be still resident then.
+/// glibc recognises loaded objects by path, then by device and inode. "/proc/self/fd/7" of a closed and
+/// reused descriptor 7 would silently give the old object, and so would a recycled inode. Hence the
+/// descriptor stays open until after dlclose, and for ever if the object turns out to be still resident then.
 class SharedObject {
 public:
-  /// Errors: kIncompatible with the loader's words when it does not load here; kResourceExhausted when neither
-  /// a memfd nor a file can be made.
+  /// Errors: kIncompatible with the loader's words when it does not load here; kResourceExhausted when
+  /// neither a memfd nor a file can be made.
   static Result<std::unique_ptr<SharedObject>> load(std::span<const std::byte> image,
                                                     const SharedObjectOptions &options = {});
   ~SharedObject();

@@ -10,8 +10,8 @@
 namespace g4::device {
 namespace {
 
-// About 20 us at 40 to 140 cycles a pause: longer than a decode step's usual wait between two dispatches, much
-// shorter than a time slice.
+// About 20 us at 40 to 140 cycles a pause: longer than a decode step's usual wait between two dispatches,
+// much shorter than a time slice.
 constexpr int kSpins = 1000;
 
 void relax() {

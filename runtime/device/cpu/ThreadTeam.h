@@ -8,8 +8,8 @@
 
 namespace g4::device {
 
-/// Waits for a word to change: spins for some microseconds, since the others are usually about to arrive, then
-/// sleeps in the kernel, so that a machine with more threads than cores does not burn time slices.
+/// Waits for a word to change: spins for some microseconds, since the others are usually about to arrive,
+/// then sleeps in the kernel, so that a machine with more threads than cores does not burn time slices.
 /// `seen` is the value to wait away from.
 void spinThenPark(const std::atomic<uint32_t> &word, uint32_t seen);
 

@@ -56,8 +56,9 @@ TEST_P(CpuDeviceTest, ABarrierOrdersDependentLaunches) {
 TEST_P(CpuDeviceTest, EmptyLaunchesCostNoBarrier) {
   std::vector<int32_t> out(8, 0);
   void *buffers[] = {out.data()};
-  const Launch launches[] = {{kCount, buffers, 0, true}, {kCount, buffers, 8, true}, {kCount, buffers, 0, true},
-                             {kCount, buffers, 0, true}, {kCount, buffers, 8, false}, {kCount, buffers, 0, true}};
+  const Launch launches[] = {{kCount, buffers, 0, true},  {kCount, buffers, 8, true},
+                             {kCount, buffers, 0, true},  {kCount, buffers, 0, true},
+                             {kCount, buffers, 8, false}, {kCount, buffers, 0, true}};
   ASSERT_TRUE(device->run(*code, launches).ok());
   EXPECT_EQ(out, std::vector<int32_t>(8, 2));
   EXPECT_EQ(device->counters().launches, 2u);
@@ -103,7 +104,8 @@ TEST_P(CpuDeviceTest, MemoryIsZeroAndItsAbsenceAStatus) {
   auto memory = device->allocate(1 << 20);
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ((*memory)->size(), size_t(1 << 20));
-  EXPECT_TRUE(std::all_of((*memory)->data(), (*memory)->data() + 4096, [](std::byte b) { return b == std::byte(0); }));
+  EXPECT_TRUE(std::all_of((*memory)->data(), (*memory)->data() + 4096,
+                          [](std::byte b) { return b == std::byte(0); }));
   EXPECT_TRUE(device->allocate(0).ok());
   auto none = device->allocate(size_t(1) << 62);
   ASSERT_FALSE(none.ok());

@@ -1,5 +1,5 @@
-#include "runtime/device/cpu/CpuFeatures.h"
 #include "runtime/device/cpu/ThreadTeam.h"
+#include "runtime/device/cpu/CpuFeatures.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,8 @@ TEST(ThreadTeamTest, EveryThreadWorksOnceARun) {
     ASSERT_EQ(team.size(), threads);
     std::vector<int> calls(threads, 0);
     for (int run = 1; run <= 100; ++run) {
-      team.run([](void *context, unsigned thread) { ++(*static_cast<std::vector<int> *>(context))[thread]; }, &calls);
+      team.run([](void *context, unsigned thread) { ++(*static_cast<std::vector<int> *>(context))[thread]; },
+               &calls);
       EXPECT_EQ(calls, std::vector<int>(threads, run));
     }
   }
@@ -54,7 +55,8 @@ TEST(ThreadTeamTest, WaitingForASlowThreadSleeps) {
           return std::this_thread::sleep_for(std::chrono::milliseconds(100));
         timespec now;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-        static_cast<Shared *>(context)->waited = std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+        static_cast<Shared *>(context)->waited =
+            std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
       },
       &shared);
   timespec now;
@@ -68,7 +70,9 @@ TEST(CpuFeaturesTest, ThisMachineHasACore) { EXPECT_GE(usableCores(), 1u); }
 #if defined(__x86_64__)
 TEST(CpuFeaturesTest, AgreesWithTheCompilersRuntime) {
   const std::vector<std::string> features = cpuFeatures();
-  auto have = [&](const char *name) { return std::find(features.begin(), features.end(), name) != features.end(); };
+  auto have = [&](const char *name) {
+    return std::find(features.begin(), features.end(), name) != features.end();
+  };
   EXPECT_EQ(have("avx2"), bool(__builtin_cpu_supports("avx2")));
   EXPECT_EQ(have("fma"), bool(__builtin_cpu_supports("fma")));
   EXPECT_EQ(have("bmi2"), bool(__builtin_cpu_supports("bmi2")));

@@ -25,7 +25,8 @@ protected:
     Step step() const { return {tokens, sequences, positions, tail, logits, {}}; }
   };
 
-  static void expectHidden(const StepOutput &output, size_t index, const std::vector<int32_t> &tokens, size_t position) {
+  static void expectHidden(const StepOutput &output, size_t index, const std::vector<int32_t> &tokens,
+                           size_t position) {
     const ToyHidden want = toyHidden(tokens, position);
     EXPECT_EQ(output.hidden[index * kToyHidden], want.window) << "position " << position;
     EXPECT_EQ(output.hidden[index * kToyHidden + 1], want.all) << "position " << position;
@@ -127,16 +128,20 @@ TEST_F(EngineTest, ForcedExpertsReachTheirRows) {
   Rows rows;
   for (uint32_t p = 0; p < 3; ++p)
     rows.add(1, seq, p, false);
-  const std::vector<int32_t> forced = {0, 1, 2, 3, 4, 5, /* layer 1: */ 7, 6, 5, 4, 3, 2}; // [2 layers, 3 rows, 2]
+  const std::vector<int32_t> forced = {0, 1, 2, 3, 4, 5, /* layer 1: */ 7,
+                                       6, 5, 4, 3, 2}; // [2 layers, 3 rows, 2]
   Step step = rows.step();
   step.forcedExperts = forced;
   std::vector<int32_t> seen;
-  ASSERT_TRUE(engine->run(step, [&](const TapView &tap) -> Status {
-    if (tap.name == "router_idx1")
-      for (uint32_t r = 0; r < tap.rows; ++r)
-        seen.push_back(*reinterpret_cast<const int32_t *>(tap.data + r * tap.rowBytes));
-    return {};
-  }).ok());
+  ASSERT_TRUE(engine
+                  ->run(step,
+                        [&](const TapView &tap) -> Status {
+                          if (tap.name == "router_idx1")
+                            for (uint32_t r = 0; r < tap.rows; ++r)
+                              seen.push_back(*reinterpret_cast<const int32_t *>(tap.data + r * tap.rowBytes));
+                          return {};
+                        })
+                  .ok());
   EXPECT_EQ(seen, (std::vector<int32_t>{7, 5, 3}));
   std::vector<int32_t> bad = forced;
   bad[6] = 8;
@@ -163,7 +168,8 @@ TEST_F(EngineTest, TapsSeeEachValueAndChangeNothing) {
     if (tap.name == "h_embed") {
       EXPECT_EQ(tap.rows, 30u);
       EXPECT_EQ(tap.columns, kToyHidden);
-      EXPECT_EQ(*reinterpret_cast<const float *>(tap.data + 4 * tap.rowBytes), float(ids[4] >= 30 ? 1 : ids[4] + 1));
+      EXPECT_EQ(*reinterpret_cast<const float *>(tap.data + 4 * tap.rowBytes),
+                float(ids[4] >= 30 ? 1 : ids[4] + 1));
     }
     if (tap.name == "h_norm")
       EXPECT_EQ(tap.rows, 10u);
@@ -224,7 +230,8 @@ TEST_F(EngineTest, StepsThatBreakARuleAreRefusedWithOneLine) {
   refused([](Rows &r) { r.tail = {0, 2}; });
   refused([](Rows &r) { r.tail = {0}; }); // logits of a row that is not a tail row
   refused([](Rows &r) { r.sequences[0] = kv::SeqId(99); });
-  refused([&](Rows &r) { r.sequences[1] = extra, r.positions[1] = 0; }); // more sequences than the engine is for
+  refused(
+      [&](Rows &r) { r.sequences[1] = extra, r.positions[1] = 0; }); // more sequences than the engine is for
   refused([&](Rows &r) {
     for (uint32_t p = 2; p <= kToyMaxRows; ++p)
       r.add(1, seq, p, false);
@@ -251,7 +258,8 @@ TEST_F(EngineTest, TwoArtifactsInOneProcessGiveTheirOwnResultsInEitherOrder) {
     auto first = Engine::create(load({swap ? G4_TOY_20 : G4_TOY_10}, "a.g4m"), {});
     auto second = Engine::create(load({swap ? G4_TOY_10 : G4_TOY_20}, "b.g4m"), {});
     ASSERT_TRUE(first.ok() && second.ok());
-    for (auto [engine, scale] : {std::pair(first->get(), swap ? 20 : 10), std::pair(second->get(), swap ? 10 : 20)}) {
+    for (auto [engine, scale] :
+         {std::pair(first->get(), swap ? 20 : 10), std::pair(second->get(), swap ? 10 : 20)}) {
       Rows rows;
       rows.add(3, engine->openSequence(), 0);
       auto output = engine->run(rows.step());

@@ -66,7 +66,8 @@ TEST_F(PrefillTest, SlidingBytesStayConstantFromTwoWindowsToManyMore) {
                     .ok());
     const uint64_t bytes = engine->cache().usedBytes(kv::PageClass::kSliding);
     atTwo = windows == 2 ? bytes : atTwo;
-    EXPECT_LE(bytes, atTwo + engine->cache().pageBytes(kv::PageClass::kSliding)) << windows; // 100 is no multiple of 64
+    EXPECT_LE(bytes, atTwo + engine->cache().pageBytes(kv::PageClass::kSliding))
+        << windows; // 100 is no multiple of 64
   }
 }
 

@@ -22,7 +22,8 @@ std::unique_ptr<BindingT> bind(BindingKind kind, uint32_t index) {
 std::unique_ptr<BindingT> bind(Slot slot) { return bind(BindingKind::descriptor, uint32_t(slot)); }
 
 template <class... Bindings>
-std::unique_ptr<DispatchT> dispatch(uint32_t kernel, RowSet set, bool barrier, uint64_t macs, Bindings... bindings) {
+std::unique_ptr<DispatchT> dispatch(uint32_t kernel, RowSet set, bool barrier, uint64_t macs,
+                                    Bindings... bindings) {
   auto d = std::make_unique<DispatchT>();
   d->kernel = kernel;
   d->grid = std::make_unique<GridT>();
@@ -77,25 +78,27 @@ std::unique_ptr<ProgramT> stepProgram() {
   addOutput(*program, "logits", kBufferLogits, kToyVocabulary);
   addOutput(*program, "hidden", kBufferHidden, kToyHidden);
 
-  auto embed = dispatch(0, RowSet::rows, false, 1000, bind(Slot::counts), bind(Slot::tokens), bind(Slot::positions),
-                        bind(Slot::sequences), bind(Slot::blocks_sliding), bind(Slot::blocks_global),
-                        bind(BindingKind::kv, 0), bind(BindingKind::kv, 1), bind(BindingKind::arena, kBufferX));
+  auto embed =
+      dispatch(0, RowSet::rows, false, 1000, bind(Slot::counts), bind(Slot::tokens), bind(Slot::positions),
+               bind(Slot::sequences), bind(Slot::blocks_sliding), bind(Slot::blocks_global),
+               bind(BindingKind::kv, 0), bind(BindingKind::kv, 1), bind(BindingKind::arena, kBufferX));
   addTap(*embed, "h_embed", kToyHidden, Element::f32);
-  auto route = dispatch(3, RowSet::rows, false, 0, bind(Slot::forced_experts), bind(BindingKind::arena, kBufferRoute),
-                        bind(Slot::counts));
+  auto route = dispatch(3, RowSet::rows, false, 0, bind(Slot::forced_experts),
+                        bind(BindingKind::arena, kBufferRoute), bind(Slot::counts));
   auto tap = std::make_unique<TapT>();
   tap->name = "router_idx1";
   tap->binding = 1;
   tap->columns = 1;
   tap->element = Element::i32;
   route->taps.push_back(std::move(tap));
-  auto attend = dispatch(1, RowSet::tail, true, 100, bind(Slot::counts), bind(Slot::tail_map), bind(Slot::positions),
-                         bind(Slot::sequences), bind(Slot::blocks_sliding), bind(Slot::blocks_global),
-                         bind(BindingKind::kv, 0), bind(BindingKind::kv, 1), bind(Slot::rope_sliding),
-                         bind(BindingKind::arena, kBufferHidden));
+  auto attend = dispatch(1, RowSet::tail, true, 100, bind(Slot::counts), bind(Slot::tail_map),
+                         bind(Slot::positions), bind(Slot::sequences), bind(Slot::blocks_sliding),
+                         bind(Slot::blocks_global), bind(BindingKind::kv, 0), bind(BindingKind::kv, 1),
+                         bind(Slot::rope_sliding), bind(BindingKind::arena, kBufferHidden));
   addTap(*attend, "h_norm", kToyHidden, Element::f32);
-  auto logits = dispatch(2, RowSet::logits, true, 10, bind(Slot::logit_map), bind(BindingKind::arena, kBufferHidden),
-                         bind(BindingKind::weight, 0), bind(BindingKind::arena, kBufferLogits));
+  auto logits =
+      dispatch(2, RowSet::logits, true, 10, bind(Slot::logit_map), bind(BindingKind::arena, kBufferHidden),
+               bind(BindingKind::weight, 0), bind(BindingKind::arena, kBufferLogits));
   program->dispatches.push_back(std::move(embed));
   program->dispatches.push_back(std::move(route));
   program->dispatches.push_back(std::move(attend));
@@ -164,7 +167,8 @@ Status writeToyModule(const std::string &path, const ToyOptions &options) {
   if (options.weightsMissing) {
     G4_ASSIGN_OR_RETURN(segment, writer->addMissingWeights("cpu", sizeof values));
   } else {
-    G4_ASSIGN_OR_RETURN(segment, writer->addSegment(SegmentKind::weights, "cpu", std::as_bytes(std::span(values))));
+    G4_ASSIGN_OR_RETURN(segment,
+                        writer->addSegment(SegmentKind::weights, "cpu", std::as_bytes(std::span(values))));
   }
   auto weight = std::make_unique<WeightT>();
   weight->name = "bias";

@@ -16,8 +16,8 @@ struct ToyOptions {
   std::vector<std::string> features = {}; ///< that the code variant says it needs
 };
 
-inline constexpr uint32_t kToyVocabulary = 32, kToyHidden = 4, kToyWindow = 100, kToyMaxRows = 96, kToyContext = 4096,
-                          kToyMaxLogitRows = 48;
+inline constexpr uint32_t kToyVocabulary = 32, kToyHidden = 4, kToyWindow = 100, kToyMaxRows = 96,
+                          kToyContext = 4096, kToyMaxLogitRows = 48;
 
 /// Writes the artifact to `path`.
 Status writeToyModule(const std::string &path, const ToyOptions &options);

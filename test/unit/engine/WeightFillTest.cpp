@@ -18,7 +18,8 @@ float halfToFloat(const std::byte *at) {
   std::memcpy(&bits, at, 2);
   const int exponent = (bits >> 10) & 31;
   EXPECT_NE(exponent, 31) << "infinite or NaN";
-  const float value = exponent ? std::ldexp(float(1024 + (bits & 1023)), exponent - 25) : std::ldexp(float(bits & 1023), -24);
+  const float value =
+      exponent ? std::ldexp(float(1024 + (bits & 1023)), exponent - 25) : std::ldexp(float(bits & 1023), -24);
   return bits & 0x8000 ? -value : value;
 }
 
@@ -39,13 +40,15 @@ std::vector<float> unpack(const module::PackedLayout &layout, const Bytes &bytes
           if (layout.bits == 8)
             q = float(int8_t(code[c / 4 * 64 + row * 4 + byte]));
           else
-            q = float((uint8_t(code[j * 64 + row * 4 + byte]) >> (4 * half)) & 15); // high bits: within 2^bits anyway
+            q = float((uint8_t(code[j * 64 + row * 4 + byte]) >> (4 * half)) &
+                      15); // high bits: within 2^bits anyway
           float value = halfToFloat(block + 2 * row) * (q - float(layout.zero));
           if (layout.subBlocks) {
             const uint32_t sub = (b * 32 + c) * layout.subBlocks / layout.superColumns;
             value *= float(int8_t(scales[sub * 16 + row]));
             if (layout.hasMin)
-              value -= halfToFloat(block + 32 + 2 * row) * float(uint8_t(scales[(layout.subBlocks + sub) * 16 + row]));
+              value -= halfToFloat(block + 32 + 2 * row) *
+                       float(uint8_t(scales[(layout.subBlocks + sub) * 16 + row]));
           } else if (layout.hasMin) {
             value += halfToFloat(block + 32 + 2 * row);
           }
@@ -93,11 +96,14 @@ TEST(WeightFillTest, FloatsAreFinite) {
 }
 
 TEST(WeightFillTest, TablesHaveFiniteScales) {
-  struct { const char *type; size_t block, scale; } formats[] = {
-      {"q4_0", 18, 0}, {"q8_0", 34, 0}, {"q4_k", 144, 0}, {"q4_k", 144, 2}, {"q6_k", 210, 208}};
+  struct {
+    const char *type;
+    size_t block, scale;
+  } formats[] = {{"q4_0", 18, 0}, {"q8_0", 34, 0}, {"q4_k", 144, 0}, {"q4_k", 144, 2}, {"q6_k", 210, 208}};
   for (const auto &format : formats) {
     Bytes bytes(format.block * 20);
-    ASSERT_TRUE(fillWeight({"t", std::string("table:") + format.type, 20, 256}, 3, bytes).ok()) << format.type;
+    ASSERT_TRUE(fillWeight({"t", std::string("table:") + format.type, 20, 256}, 3, bytes).ok())
+        << format.type;
     for (size_t i = 0; i < bytes.size(); i += format.block) {
       const float scale = halfToFloat(bytes.data() + i + format.scale);
       EXPECT_TRUE(scale > 0 && scale < 0.1f) << format.type << " " << scale;

@@ -1,5 +1,5 @@
-#include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/kv/KvCache.h"
+#include "runtime/device/cpu/CpuDevice.h"
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,11 @@ constexpr uint32_t kTokens = 64, kWindow = 128;
 class KvCacheTest : public testing::Test {
 protected:
   std::unique_ptr<KvCache> make(Capacity capacity, uint32_t window = kWindow) {
-    Geometry geometry{kTokens, window, {{PageClass::kSliding, Element::kF16, 256},
-                                        {PageClass::kSliding, Element::kF16, 256},
-                                        {PageClass::kGlobal, Element::kF32, 1024}}};
+    Geometry geometry{kTokens,
+                      window,
+                      {{PageClass::kSliding, Element::kF16, 256},
+                       {PageClass::kSliding, Element::kF16, 256},
+                       {PageClass::kGlobal, Element::kF32, 1024}}};
     auto cache = KvCache::create(*device, geometry, capacity);
     EXPECT_TRUE(cache.ok()) << cache.status().message();
     return *std::move(cache);

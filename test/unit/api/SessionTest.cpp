@@ -1,0 +1,132 @@
+#include "runtime/api/g4.h"
+#include "test/unit/api/ToyFile.h"
+
+namespace g4::api {
+namespace {
+
+/// The toy model's best token is always the highest id: 31, but 30 and 31 are placeholders and never sampled.
+constexpr int32_t kBest = 29, kBestUnsuppressed = 31;
+
+class SessionTest : public ToyFile {
+protected:
+  std::unique_ptr<Model> open(ModelOptions options = {}) {
+    auto model = Model::open(path, options);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    return model.ok() ? *std::move(model) : nullptr;
+  }
+  static GenerateRequest greedy(uint32_t tokens) {
+    GenerateRequest request;
+    request.maxTokens = tokens;
+    request.sampling.temperature = 0;
+    return request;
+  }
+  const std::vector<int32_t> prompt = {2, 5, 7};
+};
+
+TEST_F(SessionTest, GeneratesAsManyTokensAsAsked) {
+  auto model = open();
+  auto session = model->newSession();
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE((*session)->feed({.ids = prompt}).ok());
+  auto out = (*session)->generate(greedy(5));
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(out->ids, std::vector<int32_t>(5, kBest));
+  EXPECT_EQ(out->finish, Finish::kLength);
+  EXPECT_EQ((*session)->length(), 7u); // the last token is sampled, not yet fed
+}
+
+TEST_F(SessionTest, SuppressedTokensComeOnlyWhenAllowed) {
+  auto model = open();
+  auto session = model->newSession();
+  ASSERT_TRUE((*session)->feed({.ids = prompt}).ok());
+  GenerateRequest request = greedy(1);
+  request.suppress = false;
+  auto out = (*session)->generate(request);
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->ids, std::vector<int32_t>{kBestUnsuppressed});
+}
+
+TEST_F(SessionTest, FeedingAfterAGenerationGoesOnWithItsLastToken) {
+  std::vector<float> logits[2];
+  for (int split : {0, 1}) {
+    auto model = open();
+    auto session = model->newSession();
+    const auto keep = [&](std::span<const float> rows) -> Status {
+      logits[split].assign(rows.begin(), rows.end());
+      return {};
+    };
+    if (split) {
+      ASSERT_TRUE((*session)->feed({.ids = prompt}).ok());
+      ASSERT_TRUE((*session)->generate(greedy(2)).ok());
+      const std::vector<int32_t> more = {9};
+      ASSERT_TRUE((*session)->feed({.ids = more, .onLogits = keep}).ok());
+    } else {
+      const std::vector<int32_t> all = {2, 5, 7, kBest, kBest, 9};
+      ASSERT_TRUE((*session)->feed({.ids = all, .onLogits = keep}).ok());
+    }
+    EXPECT_EQ((*session)->length(), 6u);
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+TEST_F(SessionTest, TheContextEndsAGeneration) {
+  auto model = open({.contextTokens = 8});
+  auto session = model->newSession();
+  ASSERT_TRUE((*session)->feed({.ids = prompt}).ok());
+  auto out = (*session)->generate(greedy(100));
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->finish, Finish::kContext);
+  EXPECT_EQ(out->ids.size(), 6u); // five more fit, and the last one's logits give a sixth
+  EXPECT_EQ((*session)->feed({.ids = prompt}).code(), Code::kInvalidArgument);
+}
+
+TEST_F(SessionTest, NothingIsGeneratedBeforeAPrompt) {
+  auto model = open();
+  auto session = model->newSession();
+  EXPECT_EQ((*session)->generate(greedy(1)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ((*session)->feed({}).code(), Code::kInvalidArgument);
+  ASSERT_TRUE((*session)->feed({.ids = prompt, .want = Want::kNothing}).ok());
+  EXPECT_EQ((*session)->generate(greedy(1)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(model->counters().tailRows, 0u);
+}
+
+TEST_F(SessionTest, CancellingBetweenStepsIsAStatus) {
+  auto model = open();
+  auto session = model->newSession();
+  const Status status = (*session)->feed(
+      {.ids = prompt, .chunk = 1, .onProgress = [](uint32_t done, uint32_t) { return done < 2; }});
+  EXPECT_EQ(status.code(), Code::kCancelled);
+  EXPECT_EQ((*session)->length(), 2u);
+}
+
+TEST_F(SessionTest, ClosedSessionsMakeRoomForOthers) {
+  auto model = open();
+  auto first = model->newSession();
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(model->newSession().status().code(), Code::kResourceExhausted);
+  *first = nullptr;
+  EXPECT_TRUE(model->newSession().ok());
+}
+
+TEST_F(SessionTest, TextNeedsATokenizer) {
+  auto model = open();
+  EXPECT_EQ(model->tokenize("x").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(model->chatPrompt({.messages = {{"user", "x"}}}).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(SessionTest, BadOptionsAreRefused) {
+  auto model = open();
+  auto session = model->newSession();
+  ASSERT_TRUE((*session)->feed({.ids = prompt}).ok());
+  GenerateRequest request = greedy(1);
+  request.sampling.topP = 2;
+  EXPECT_EQ((*session)->generate(request).status().code(), Code::kInvalidArgument);
+  request = greedy(1);
+  request.stops = {""};
+  EXPECT_EQ((*session)->generate(request).status().code(), Code::kInvalidArgument);
+  EXPECT_FALSE(Model::open(path, {.variant = "none"}).ok());
+  EXPECT_FALSE(Model::open(path + ".absent", {}).ok());
+}
+
+} // namespace
+} // namespace g4::api
