@@ -67,8 +67,16 @@ class Exec_Attr<string name, string mn> : AttrDef<Exec_Dialect, name> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+// Specifications are verified with the kernel that has them: see dialects/exec/VerifySpec.cpp, where the constraints'
+// labels stand at the lines that check them.
+
 def Exec_Matrix : Exec_Attr<"Matrix", "matrix"> {
   let summary = "A packed matrix: element type, rows (outputs), columns (inputs).";
+  let description = [{
+    Constraints, in a kernel: (c1) `element` has a packed layout (runtime/module/PackedLayout.h). (c2) `rows > 0` and
+    `columns` is a multiple of the layout's super-block. Where it is contracted with an activation also: its columns
+    are those of the activation, a multiple of 32.
+  }];
   let parameters = (ins Exec_Element:$element, "int64_t":$rows, "int64_t":$columns);
 }
 
@@ -100,6 +108,11 @@ def Exec_Row : Exec_Attr<"Row", "row"> {
     names); add `rms(y) * w` (or, with experts, `rms(rms(m) * w1 + rms(e) * w2) * w`); the per-layer-input chain;
     multiply by the layer's scale; store it; write its normed forms; choose experts. Everything between two
     contractions is one of these, so that a layer boundary costs one dispatch, or none as a prologue.
+
+    Constraints: (c1) `hidden` is a multiple of 32. (c2) `embed` and `embedScale` are there exactly for the source
+    `embed`. (c3) `expertsUsed > 0` exactly when experts are added. (c4) the per-layer projection gives `hidden` values
+    from the gate's rows, which are within the inputs' stride. (c5) every norm is a `#exec.norm` with a form. (c6) the
+    route uses one to all of the router's rows.
   }];
   let parameters = (ins
     "int64_t":$hidden, "bool":$int8, "::mlir::FloatAttr":$eps, EnumParameter<Exec_Source>:$source, EnumParameter<Exec_Add>:$add, "bool":$scaled,
@@ -119,6 +132,9 @@ def Exec_Heads : Exec_Attr<"Heads", "heads"> {
   let description = [{
     Parts of the linear are, in this order and as far as present: queries, keys, values. Without a value part but
     with a key part the values are the keys' own projection, normed without gain (`attention_k_eq_v`).
+
+    Constraints: (c1) `dim` is a multiple of 32 and the linear's tile. (c2) values come with keys, and keys with an
+    element type. (c3) a part has `heads` or `kvHeads` times `dim` rows.
   }];
   let parameters = (ins "int64_t":$dim, "int64_t":$heads, "int64_t":$kvHeads, "bool":$query, "bool":$key, "bool":$value,
                         OptionalParameter<"::mlir::Type">:$kvElement, "::mlir::FloatAttr":$eps);
@@ -137,6 +153,12 @@ def Exec_Linear : Exec_Attr<"Linear", "linear"> {
     A work item is `tile` outputs of each part for `rowsPerItem` rows. `int8` chooses the activations' form; parts
     whose weights are floats read the f32 form. With `row` the input is the single norm of a row chain that is
     computed in scratch.
+
+    Constraints: (c1) all parts have `columns` columns, a multiple of 32. (c2) there are as many parts as the epilogue
+    takes: one, two for `geglu`, one for each kind of head. (c3) `out`, `heads`, `per_layer` and a positive `softcap` are
+    there for their epilogues only. (c4) `rowsPerItem > 0`. (c5) the items' tiles cover the outputs, padded to 16, and no
+    more; where the result is an activation they are multiples of 32. (c6) the prologue has one norm, as wide as the
+    parts and in the forms that they read. (c7) the per-layer table has the layers that are read.
   }];
   let parameters = (ins "int64_t":$columns, "bool":$int8, ArrayRefParameter<"::g4::exec::MatrixAttr">:$parts,
                         EnumParameter<Exec_Epilogue>:$epilogue, "int64_t":$tile, "int64_t":$rowsPerItem,
@@ -153,6 +175,10 @@ def Exec_Linear : Exec_Attr<"Linear", "linear"> {
 
 def Exec_Attention : Exec_Attr<"Attention", "attention"> {
   let summary = "Kernel: attention of one row and one K/V head's queries over pages, tile by absolute tile.";
+  let description = [{
+    Constraints: (c1) `heads` is a multiple of `kvHeads`. (c2) `dim` is a multiple of 32. (c3) `window >= 0` (0: all), K/V
+    are f32, f16 or bf16. (c4) the result has a form.
+  }];
   let parameters = (ins "int64_t":$heads, "int64_t":$kvHeads, "int64_t":$dim, "int64_t":$window, "::mlir::Type":$kvElement,
                         "::mlir::FloatAttr":$scale, "::g4::exec::FormsAttr":$forms);
 }
@@ -164,6 +190,7 @@ def Exec_RowKernel : Exec_Attr<"RowKernel", "row_kernel"> {
 
 def Exec_SortExperts : Exec_Attr<"SortExperts", "sort_experts"> {
   let summary = "Kernel: the step's (row, expert) pairs sorted by expert, cut into tiles of `tileRows` rows.";
+  let description = [{ Constraints: (c1) `0 < used <= experts` and `tileRows > 0`. }];
   let parameters = (ins "int64_t":$experts, "int64_t":$used, "int64_t":$tileRows);
 }
 
@@ -172,6 +199,10 @@ def Exec_Experts : Exec_Attr<"Experts", "experts"> {
   let description = [{
     With two parts (gate, up) of `experts` stacked matrices: rows are read by row, GELU(gate) * up is written by
     pair. With one part: rows are read by pair and the weighted result is written by pair, in f32.
+
+    Constraints: (c1) `0 < used <= experts` and `tileRows > 0`. (c2) `out` is there exactly with two parts. (c3) the parts
+    are equally wide, a multiple of 32. (c4) each expert has the same number of rows, a multiple of `tile`, which is a
+    multiple of 16, with two parts of 32.
   }];
   let parameters = (ins "int64_t":$experts, "int64_t":$used, "int64_t":$tileRows, "bool":$int8,
                         ArrayRefParameter<"::g4::exec::MatrixAttr">:$parts, "int64_t":$tile,
@@ -185,9 +216,14 @@ def Exec_Experts : Exec_Attr<"Experts", "experts"> {
 class Exec_Type<string name, string mn, string s> : TypeDef<Exec_Dialect, name> { let mnemonic = mn; let summary = s; }
 
 def Exec_Buffer : Exec_Type<"Buffer", "buffer", "Rows of a row set in the step's arena."> {
-  let description = [{ `copies` rows of `columns` elements for each row of `set` (copies > 1: one per chosen expert). }];
+  let description = [{
+    `copies` rows of `columns` elements for each row of `set` (copies > 1: one per chosen expert).
+
+    Constraints: (c1) `copies > 0` and `columns > 0`. (c2) `element` is f32, i32 or i8.
+  }];
   let parameters = (ins EnumParameter<Exec_RowSet>:$set, "int64_t":$copies, "int64_t":$columns, "::mlir::Type":$element);
   let assemblyFormat = "`<` $set `,` $copies `x` $columns `x` $element `>`";
+  let genVerifyDecl = 1; // buffer_c1, buffer_c2
   let extraClassDeclaration = [{
     /// Bytes for one row of the set.
     uint64_t getRowBytes() const { return getCopies() * getColumns() * (getElement().getIntOrFloatBitWidth() / 8); }
@@ -207,11 +243,14 @@ def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoRegionArguments, SingleBlock,
     `arena_bytes` and `peak_live_bytes` are set by `exec-plan-memory`. `kv` facts, RoPE tables and everything else
     that the artifact's header says of the model stay on the `gemma.model` operation's attributes, kept as
     `model` here.
+
+    Constraints: (c1) `max_rows >= max_tail_rows >= max_logit_rows > 0`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$max_rows, I64Attr:$max_tail_rows, I64Attr:$max_logit_rows,
                        DictionaryAttr:$model, OptionalAttr<I64Attr>:$arena_bytes, OptionalAttr<I64Attr>:$peak_live_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasVerifier = 1; // program_c1
   let extraClassDeclaration = [{ int64_t capacity(RowSet set); }];
 }
 
@@ -226,70 +265,87 @@ def Exec_ColumnsOp : Exec_Op<"columns", [Pure]> {
   let summary = "A buffer from column `first` of each row on.";
   let description = [{
     The rows stay as far apart as they were: layers that read other columns of one buffer share a kernel.
+
+    Constraints: (c1) the result has the type of `buffer`. (c2) `first` is one of its columns.
   }];
   let arguments = (ins Exec_Buffer:$buffer, I64Attr:$first);
   let results = (outs Exec_Buffer:$result);
   let assemblyFormat = "$buffer `from` $first attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1; // columns_c1, columns_c2
 }
 
 def Exec_WeightOp : Exec_Op<"weight", [Pure]> {
   let summary = "A part of a GGUF weight, stored packed for the target family, as an f32 vector, or as in the file.";
   let description = [{
     `offset` and `size`, set by `exec-pack-weights`, are the bytes' place in the artifact's weight segment.
+
+    Constraints: (c1) `part` is a `#gguf.part`. (c2) `matrix` has the rows of the part, or a multiple of them: one for each
+    expert. (c3) `offset` and `size` come together.
   }];
   let arguments = (ins Exec_StorageAttr:$storage, AnyAttr:$part, Exec_Matrix:$matrix, OptionalAttr<I64Attr>:$offset,
                        OptionalAttr<I64Attr>:$size);
   let results = (outs Exec_Weight:$result);
   let assemblyFormat = "$storage $part `as` $matrix (`at` $offset^ `size` $size)? attr-dict";
-  let hasVerifier = 1;
+  let hasVerifier = 1; // weight_c1, weight_c2, weight_c3
 }
 
 def Exec_KvOp : Exec_Op<"kv", [Pure]> {
   let summary = "The K/V pages of a layer that has its own.";
+  let description = [{
+    Constraints: (c1) layer and window are not negative, heads and dim are positive. (c2) `element` is f32, f16 or bf16.
+  }];
   let arguments = (ins I64Attr:$layer, I64Attr:$window, I64Attr:$heads, I64Attr:$dim, TypeAttr:$element);
   let results = (outs Exec_Kv:$result);
   let assemblyFormat = "`layer` $layer `window` $window `heads` $heads `dim` $dim $element attr-dict";
+  let hasVerifier = 1; // kv_c1, kv_c2
 }
 
 def Exec_SlotOp : Exec_Op<"slot", [Pure]> {
   let summary = "An array of the step's descriptor, from element `index` on.";
-  let arguments = (ins Exec_SlotKindAttr:$kind, I64Attr:$index);
+  let description = [{ Constraints: (c1) `index` is not negative. }];
+  let arguments = (ins Exec_SlotKindAttr:$kind, ConfinedAttr<I64Attr, [IntNonNegative]>:$index /*slot_c1*/);
   let results = (outs Exec_Slot:$result);
   let assemblyFormat = "$kind `[` $index `]` attr-dict";
 }
 
-def Exec_DispatchOp : Exec_Op<"dispatch", [AttrSizedOperandSegments]> {
+def Exec_DispatchOp : Exec_Op<"dispatch", [AttrSizedOperandSegments, HasParent<"ProgramOp"> /*dispatch_c6*/,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a kernel's work items.";
   let description = [{
     Operands are the kernel's arguments in the order of its signature, those it reads before those it writes.
     Items: ceil(count(set) / rows_per_item) * items_per_block. `taps` name written operands that tests and
     `g4run --taps` may want: `[[index, "name"], ...]` as two arrays.
 
-    Constraints: (c1) the kernel exists and has a specification. (c2) operand counts are those of its signature.
-    (c3) every tap names a written operand.
+    Constraints: (c1) the kernel exists. (c2) operand counts are those of its signature. (c3) so are the operands:
+    buffers by element and columns, packed weights as bytes, vectors as f32, pages by element. (c4) `rows_per_item` and
+    `items_per_block` are the kernel's. (c5) every tap names a written operand. (c6) the parent is a program.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$reads, Variadic<AnyType>:$writes,
                        Exec_RowSetAttr:$set, I64Attr:$rows_per_item, I64Attr:$items_per_block, I64Attr:$layer,
                        I64Attr:$macs_per_row, DenseI64ArrayAttr:$tap_operands, StrArrayAttr:$tap_names);
   let assemblyFormat = "$kernel `reads` `(` $reads `:` type($reads) `)` `writes` `(` $writes `:` type($writes) `)` `over` $set attr-dict";
-  let hasVerifier = 1;
 }
 
-def Exec_BarrierOp : Exec_Op<"barrier"> {
+def Exec_BarrierOp : Exec_Op<"barrier", [HasParent<"ProgramOp">]> {
   let summary = "All items of earlier dispatches are done before any item of a later one starts.";
   let assemblyFormat = "attr-dict";
 }
 
 def Exec_ReturnOp : Exec_Op<"return", [Terminator, ParentOneOf<["ProgramOp"]>]> {
   let summary = "The program's outputs.";
+  let description = [{ Constraints: (c1) every output has a name. }];
   let arguments = (ins Variadic<Exec_Buffer>:$outputs, StrArrayAttr:$names);
   let assemblyFormat = "$outputs $names attr-dict `:` type($outputs)";
+  let hasVerifier = 1; // return_c1
 }
 
 def Exec_KernelOp : Exec_Op<"kernel", [Symbol, IsolatedFromAbove, AutomaticAllocationScope]> {
   let summary = "A kernel: a specification, and after lower-exec-to-tile a body.";
   let description = [{
     The body's arguments are the memrefs of the signature, then the first and one past the last work item.
+
+    Constraints: (c1) the specification is one of a kernel and keeps its own constraints. (c2) a body is one block with as
+    many arguments as the signature, and two. (c3) they have the signature's types; the last two are indices.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, AnyAttr:$spec);
   let regions = (region AnyRegion:$body);

@@ -35,6 +35,7 @@ public:
   void row(RowAttr r, bool prologue) {
     switch (r.getSource()) {
     case Source::embed:
+      read("map", i32);
       read("tokens", i32);
       read("embed", i8);
       break;
@@ -194,10 +195,6 @@ InputForms inputForms(ArrayRef<MatrixAttr> parts, bool int8) {
   return forms;
 }
 
-bool hasSignature(Attribute spec) {
-  return isa<LinearAttr, AttentionAttr, RowKernelAttr, SortExpertsAttr, ExpertsAttr>(spec);
-}
-
 SmallVector<Argument> signatureOf(Attribute spec) {
   Builder b(spec.getContext());
   TypeSwitch<Attribute>(spec)
@@ -210,6 +207,25 @@ SmallVector<Argument> signatureOf(Attribute spec) {
       .Case([&](SortExpertsAttr s) { b.sort(s); })
       .Case([&](ExpertsAttr e) { b.experts(e); });
   return b.take();
+}
+
+Geometry geometryOf(Attribute spec) {
+  return TypeSwitch<Attribute, Geometry>(spec)
+      .Case([](LinearAttr l) -> Geometry {
+        int64_t items = 0;
+        if (l.getEpilogue() == Epilogue::heads)
+          for (MatrixAttr part : l.getParts())
+            items += part.getRows() / l.getHeads().getDim();
+        else
+          items = (l.getParts()[0].getRows() + l.getTile() - 1) / l.getTile();
+        return {l.getRowsPerItem(), items};
+      })
+      .Case([](AttentionAttr a) -> Geometry { return {1, a.getKvHeads()}; })
+      .Case([](RowKernelAttr) -> Geometry { return {kRowChainRows, 1}; })
+      .Case([](ExpertsAttr e) -> Geometry {
+        return {1, e.getUsed() * (e.getParts()[0].getRows() / e.getExperts() / e.getTile())};
+      })
+      .Default([](Attribute) -> Geometry { return {1, 1}; });
 }
 
 } // namespace g4::exec

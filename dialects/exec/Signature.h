@@ -17,9 +17,20 @@ struct Argument {
   mlir::MemRefType type() const;
 };
 
-bool hasSignature(mlir::Attribute spec);
-/// Empty when `spec` is no kernel specification.
+/// What a specification must promise before anything else here is asked of it (kernel_c1). Checked when a kernel is
+/// verified, not when the attribute is parsed, so that errors name the kernel's place and layer.
+mlir::LogicalResult verifySpec(mlir::Attribute spec, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+
+/// The arguments of a kernel with a valid specification.
 llvm::SmallVector<Argument> signatureOf(mlir::Attribute spec);
+
+/// Rows of a row set that one call of a row chain takes together, and so one work item of a row kernel.
+inline constexpr int64_t kRowChainRows = 4;
+/// How a kernel with a valid specification counts its work items: `itemsPerBlock` for every `rowsPerItem` rows.
+struct Geometry {
+  int64_t rowsPerItem, itemsPerBlock;
+};
+Geometry geometryOf(mlir::Attribute spec);
 
 /// True when the packed layout of `element` holds plain floats, which are multiplied with f32 activations always.
 bool isFloatElement(gguf::ElementType element);

@@ -18,7 +18,7 @@ namespace {
 
 // Rows of a block of a linear's work items: they share one pass over the item's weights. With a prologue every
 // thread computes it for the whole block in scratch, so the block is smaller.
-constexpr int64_t kRowsPerItem = 32, kRowsPerItemWithPrologue = 16, kRowChainRows = 4;
+constexpr int64_t kRowsPerItem = 32, kRowsPerItemWithPrologue = 16;
 // Rows of a tile of routed experts: most tiles of a decode step have one, prefills fill them.
 constexpr int64_t kExpertTileRows = 8;
 
@@ -321,6 +321,7 @@ LogicalResult Lowering::emitChain(Value h, Chain chain) {
   MatrixAttr embed;
   FloatAttr embedScale;
   if (chain.embed) {
+    operands["map"] = map(set);
     operands["tokens"] = slot(SlotKind::tokens);
     operands["embed"] = weight(Storage::packed, chain.embed.getTableAttr());
     embed = matrixOf(chain.embed.getTableAttr());

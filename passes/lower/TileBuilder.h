@@ -108,7 +108,7 @@ void buildExperts(TileBuilder &t, exec::ExpertsAttr spec);
 
 /// A row chain over rows [first, first + n), n <= kRowChainRows, of its row set. `norms[i]` receives norm i, row m
 /// of the chain at row m + normRow. The stream is stored where `storeHere` (null: always) is true.
-inline constexpr int64_t kRowChainRows = 4;
+using exec::kRowChainRows;
 class RowChain {
 public:
   RowChain(TileBuilder &t, exec::RowAttr spec);

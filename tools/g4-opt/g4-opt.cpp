@@ -5,6 +5,7 @@
 //     [--tail=0,2 --logits=2] [--experts=folder with router_idx<layer>.npy]
 #include "compiler/import/Importer.h"
 #include "compiler/support/Diagnostics.h"
+#include "compiler/targets/cpu/Cpu.h"
 #include "dialects/exec/ExecDialect.h"
 #include "dialects/gemma/GemmaDialect.h"
 #include "dialects/gguf/GgufDialect.h"
@@ -54,6 +55,7 @@ void registerEverything(mlir::DialectRegistry &registry) {
   g4::gemma::registerGemmaPipeline();
   g4::lower::registerG4LowerPasses();
   g4::exec::registerG4ExecPasses();
+  g4::cpu::registerG4CpuPasses();
 }
 
 bool isGguf(llvm::StringRef path) { return path.ends_with(".gguf"); }
