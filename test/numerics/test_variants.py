@@ -83,7 +83,7 @@ class Variants(Case):
         kinds = ("f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k")
         for i, kind in enumerate(kinds):
             with self.subTest(type=kind):
-                shape = tiny.e_style(hidden=256, per_layer=256, layers=4)
+                shape = tiny.e_style(hidden=512, per_layer=256, layers=4)
                 types = {
                     "token_embd.weight": kind,
                     "per_layer_token_embd.weight": kinds[(i + 3) % len(kinds)],
