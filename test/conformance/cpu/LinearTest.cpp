@@ -1,0 +1,298 @@
+// #exec.linear of every packed type against the blocks' own meaning: packer, body, dot products and code
+// generator at once.
+#include "compiler/emit/Packer.h"
+#include "test/conformance/cpu/Blocks.h"
+#include "test/conformance/cpu/KernelHarness.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <span>
+
+namespace g4::conformance {
+namespace {
+
+constexpr int64_t kOutputs = 40, kPadded = 48; // two and a half groups of sixteen rows
+constexpr int64_t kTile = 16, kRowsPerItem = 4, kMaxRows = 9;
+
+/// Three blocks of 32, or two super-blocks and the same number of them on either side of one.
+int64_t columnsOf(const Format &f) { return f.elements == 256 ? 512 : 96; }
+
+std::string specOf(const Format &f, bool int8) {
+  std::string columns = std::to_string(columnsOf(f));
+  return "#exec.linear<columns = " + columns + ", int8 = " + (int8 ? "true" : "false") +
+         ", parts = [<element = " + f.name + ", rows = " + std::to_string(kOutputs) +
+         ", columns = " + columns + ">], epilogue = store, tile = " + std::to_string(kTile) +
+         ", rows_per_item = " + std::to_string(kRowsPerItem) + ">";
+}
+
+/// Quantised rows of activations as a kernel reads them, and what they stand for.
+struct Input {
+  int64_t columns;
+  std::vector<float> x;      ///< [rows][columns]
+  std::vector<int8_t> q;     ///< [rows][columns]
+  std::vector<float> scale;  ///< [rows][columns / 32]
+  std::vector<int32_t> sums; ///< [rows][columns / 16]
+
+  Input(int64_t columns, std::mt19937 &rng) : columns(columns), x(kMaxRows * columns), q(x.size()) {
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < std::ssize(x); ++i) {
+      int64_t row = i / columns;
+      x[i] = normal(rng) * (row == 1 ? 1e4f : 1);
+      // Rows of one sign, or two in turn, drive the sums of products to their ends.
+      q[i] = row == 0 ? 127 : row == 1 ? -127 : row == 2 ? (i % 2 ? 127 : -127) : int(rng() % 255) - 127;
+    }
+    for (int64_t i = 0; i < std::ssize(x) / 32; ++i)
+      scale.push_back(i % 7 == 3 ? 0 : std::ldexp(1 + (rng() % 1024) / 1024.0f, int(rng() % 12) - 10));
+    for (int64_t i = 0; i < std::ssize(x); i += 16)
+      sums.push_back(std::accumulate(&q[i], &q[i] + 16, 0));
+  }
+};
+
+struct Case {
+  const Format *format;
+  std::vector<std::byte> stored, packed;
+  explicit Case(const Format &f, Scales scales, std::mt19937 &rng) : format(&f) {
+    stored = randomRows(f, kOutputs, columnsOf(f), scales, rng);
+    packed = pack();
+  }
+  int64_t rowBytes() const { return columnsOf(*format) / format->elements * format->bytes; }
+  std::vector<std::byte> pack() const {
+    const module::PackedLayout &layout = *module::packedLayout(format->name);
+    std::vector<std::byte> result(layout.matrixBytes(kOutputs, columnsOf(*format)), std::byte{0xAA});
+    uint64_t groupBytes = layout.groupBytes(columnsOf(*format));
+    for (int64_t g = 0; g < kPadded / 16; ++g) {
+      std::array<const std::byte *, 16> rows{};
+      for (int64_t r = 0; r < 16 && 16 * g + r < kOutputs; ++r)
+        rows[r] = stored.data() + (16 * g + r) * rowBytes();
+      emit::packGroup(layout, columnsOf(*format), rows,
+                      std::span(result).subspan(g * groupBytes, groupBytes));
+    }
+    return result;
+  }
+};
+
+/// Work items for `rows` rows.
+int64_t itemsFor(int64_t rows) { return (rows + kRowsPerItem - 1) / kRowsPerItem * (kPadded / kTile); }
+
+/// Runs items [begin, end); results of `rows` rows without the padding. Fails if anything behind them was
+/// written.
+std::vector<float> run(module::KernelFn kernel, const Case &c, const Input &in, bool int8, int64_t rows,
+                       std::vector<std::pair<int64_t, int64_t>> items) {
+  int32_t count = rows;
+  constexpr float kUntouched = 12345;
+  std::vector<float> out((rows + 1) * kPadded, kUntouched);
+  auto p = [](auto &v) { return const_cast<void *>(static_cast<const void *>(v.data())); };
+  std::vector<void *> buffers{&count};
+  if (int8)
+    buffers.insert(buffers.end(), {p(in.q), p(in.scale), p(in.sums)});
+  else
+    buffers.push_back(p(in.x));
+  buffers.insert(buffers.end(), {p(c.packed), p(out)});
+  for (auto [begin, end] : items)
+    kernel(buffers.data(), begin, end);
+  for (int64_t i = rows * kPadded; i < std::ssize(out); ++i)
+    EXPECT_EQ(out[i], kUntouched) << "written behind row " << rows;
+  std::vector<float> result;
+  for (int64_t r = 0; r < rows; ++r)
+    result.insert(result.end(), &out[r * kPadded], &out[r * kPadded] + kOutputs);
+  return result;
+}
+
+struct Expected {
+  std::vector<double> value, bound;
+};
+
+/// f32: each weight is at most one rounding from its value (scales and minima are exact products of a half
+/// and at most 8 bits; the code is multiplied and the minimum added in one step), then there is one fused
+/// step a column: gamma(columns + 1) * sum |w x|.
+Expected exactF32(const Case &c, const Input &in) {
+  Expected e;
+  int64_t columns = in.columns;
+  for (int64_t r = 0; r < kMaxRows; ++r)
+    for (int64_t n = 0; n < kOutputs; ++n) {
+      auto w = decodeRow(*c.format, c.stored.data() + n * c.rowBytes(), columns);
+      double sum = 0, size = 0;
+      for (int64_t k = 0; k < columns; ++k) {
+        double t = w[k].value() * in.x[r * columns + k];
+        sum += t;
+        size += std::fabs(t);
+      }
+      e.value.push_back(sum);
+      e.bound.push_back(gamma(columns + 1) * size);
+    }
+  return e;
+}
+
+/// int8: sums of codes are exact (below 2^24 in every block). A block adds scale * sum for each of its one or
+/// two sub-blocks, and min * sum: at most three roundings each before the accumulation, whose steps are one
+/// or two a block.
+Expected exactInt8(const Case &c, const Input &in) {
+  Expected e;
+  int64_t columns = in.columns;
+  for (int64_t r = 0; r < kMaxRows; ++r)
+    for (int64_t n = 0; n < kOutputs; ++n) {
+      auto w = decodeRow(*c.format, c.stored.data() + n * c.rowBytes(), columns);
+      double sum = 0, size = 0;
+      for (int64_t b = 0; b < columns / 32; ++b) {
+        double scale = in.scale[r * columns / 32 + b], minima = 0;
+        for (int64_t half = 0; half < 2; ++half) {
+          int64_t codes = 0, first = 32 * b + 16 * half;
+          for (int64_t k = first; k < first + 16; ++k)
+            codes += int64_t(w[k].code) * in.q[r * columns + k];
+          sum += w[first].scale * codes * scale;
+          size += std::fabs(w[first].scale * codes * scale);
+          minima += w[first].min * in.sums[(r * columns + first) / 16];
+        }
+        sum += minima * scale;
+        size += std::fabs(minima * scale);
+      }
+      e.value.push_back(sum);
+      e.bound.push_back(gamma(2 * (columns / 32) + 3) * size);
+    }
+  return e;
+}
+
+class LinearTest : public testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    std::vector<std::pair<std::string, std::string>> specs;
+    for (const Format &f : kFormats) {
+      specs.push_back({std::string(f.name) + "_f32", specOf(f, false)});
+      if (!f.isFloat)
+        specs.push_back({std::string(f.name) + "_int8", specOf(f, true)});
+    }
+    for (const InstructionSet &r : instructionSets())
+      kernels[r.name] = Kernels::compile(specs, r);
+  }
+  static void TearDownTestSuite() { kernels.clear(); }
+
+  static module::KernelFn find(const InstructionSet &r, const Format &f, bool int8) {
+    const auto &k = kernels[r.name];
+    module::KernelFn fn = k ? k->find(std::string(f.name) + (int8 ? "_int8" : "_f32")) : nullptr;
+    EXPECT_TRUE(fn) << f.name;
+    return fn;
+  }
+
+  /// Compares one type on every instruction set, for 1 to 9 rows.
+  static void check(const Format &f, bool int8) {
+    SCOPED_TRACE(std::string(f.name) + (int8 ? " int8" : " f32"));
+    std::mt19937 rng(7);
+    Input in(columnsOf(f), rng);
+    Case c(f, Scales::kAny, rng);
+    Expected want = int8 ? exactInt8(c, in) : exactF32(c, in);
+    std::vector<float> all;
+    for (const InstructionSet &r : instructionSets()) {
+      SCOPED_TRACE(r.name);
+      module::KernelFn kernel = find(r, f, int8);
+      ASSERT_TRUE(kernel);
+      for (int64_t rows = 1; rows <= kMaxRows; ++rows) {
+        auto got = run(kernel, c, in, int8, rows, {{0, itemsFor(rows)}});
+        if (rows == 1)
+          for (int64_t n = 0; n < kOutputs; ++n)
+            ASSERT_TRUE(std::isfinite(got[n])) << n;
+        Expected part{{want.value.begin(), want.value.begin() + got.size()},
+                      {want.bound.begin(), want.bound.begin() + got.size()}};
+        ASSERT_EQ(firstDifference(got, part.value, part.bound), "") << rows << " rows";
+        // One order of accumulation, whatever the instruction set and the number of rows: the same bits.
+        if (rows == kMaxRows && all.empty())
+          all = got;
+        if (!all.empty())
+          ASSERT_EQ(std::memcmp(got.data(), all.data(), got.size() * sizeof(float)), 0)
+              << rows << " rows: other bits";
+      }
+    }
+    ASSERT_EQ(all.size(), size_t(kMaxRows * kOutputs));
+  }
+
+  static std::map<std::string, std::unique_ptr<Kernels>> kernels;
+};
+std::map<std::string, std::unique_ptr<Kernels>> LinearTest::kernels;
+
+TEST_F(LinearTest, EveryTypeWithF32ActivationsIsWithinItsBound) {
+  for (const Format &f : kFormats)
+    check(f, false);
+}
+
+TEST_F(LinearTest, EveryQuantisedTypeWithInt8ActivationsIsWithinItsBound) {
+  for (const Format &f : kFormats)
+    if (!f.isFloat)
+      check(f, true);
+}
+
+TEST_F(LinearTest, EachItemWritesItsTileAndNoOther) {
+  std::mt19937 rng(8);
+  const Format &f = kFormats[3];
+  Input in(columnsOf(f), rng);
+  Case c(f, Scales::kModerate, rng);
+  module::KernelFn kernel = find(instructionSets().front(), f, true);
+  ASSERT_TRUE(kernel);
+  auto whole = run(kernel, c, in, true, kMaxRows, {{0, itemsFor(kMaxRows)}});
+  std::vector<std::pair<int64_t, int64_t>> single, ragged{{7, 9}, {0, 2}, {2, 7}};
+  for (int64_t i = itemsFor(kMaxRows); i-- > 0;)
+    single.push_back({i, i + 1});
+  EXPECT_EQ(run(kernel, c, in, true, kMaxRows, single), whole);
+  EXPECT_EQ(run(kernel, c, in, true, kMaxRows, ragged), whole);
+  EXPECT_NE(run(kernel, c, in, true, kMaxRows, {{0, itemsFor(kMaxRows) - 1}}), whole)
+      << "the last item does nothing";
+}
+
+/// The comparison above refuses a kernel that reads one bit of one code wrong, for every type and both forms.
+TEST_F(LinearTest, TheComparisonRefusesOneWrongBit) {
+  for (const Format &f : kFormats) {
+    if (f.isFloat)
+      continue;
+    for (bool int8 : {false, true}) {
+      SCOPED_TRACE(std::string(f.name) + (int8 ? " int8" : " f32"));
+      std::mt19937 rng(9);
+      Input in(columnsOf(f), rng);
+      for (float &s : in.scale) // a scale of zero hides its block
+        s = s ? s : 1;
+      Case c(f, Scales::kModerate, rng);
+      // Sub-scales of zero hide theirs: the K formats' are set to 1 (and their minima to 0).
+      if (f.elements == 256) {
+        bool six = std::string(f.name) == "q6_k";
+        for (size_t at = 0; at < c.stored.size(); at += f.bytes)
+          for (int i = 0; i < (six ? 16 : 12); ++i)
+            c.stored[at + (six ? 192 : 4) + i] = std::byte(six || i < 4 || i >= 8);
+        c.packed = c.pack();
+      }
+      Expected want = int8 ? exactInt8(c, in) : exactF32(c, in);
+      module::KernelFn kernel = find(instructionSets().front(), f, int8);
+      ASSERT_TRUE(kernel);
+      ASSERT_EQ(firstDifference(run(kernel, c, in, int8, kMaxRows, {{0, itemsFor(kMaxRows)}}), want.value,
+                                want.bound),
+                "");
+      const module::PackedLayout &layout = *module::packedLayout(f.name);
+      // Row 5 of the second group, column 2 of the second super-block's first block: its lowest bit.
+      size_t at = layout.groupBytes(in.columns) + layout.superBytes() + layout.headerBytes() + 4 * 5 + 2;
+      c.packed[at] ^= std::byte{1};
+      EXPECT_NE(firstDifference(run(kernel, c, in, int8, kMaxRows, {{0, itemsFor(kMaxRows)}}), want.value,
+                                want.bound),
+                "");
+    }
+  }
+}
+
+TEST_F(LinearTest, RowsThatPadTheLastGroupAreZero) {
+  for (const Format &f : kFormats) {
+    SCOPED_TRACE(f.name);
+    std::mt19937 rng(10);
+    Case c(f, Scales::kAny, rng);
+    const module::PackedLayout &layout = *module::packedLayout(f.name);
+    Case padded = c; // rows 40 to 47 given as zeros instead of left out
+    padded.stored.resize(kPadded * c.rowBytes());
+    std::array<const std::byte *, 16> rows{};
+    for (int64_t r = 0; r < 16; ++r)
+      rows[r] = padded.stored.data() + (32 + r) * c.rowBytes();
+    uint64_t groupBytes = layout.groupBytes(columnsOf(f));
+    std::vector<std::byte> last(groupBytes);
+    emit::packGroup(layout, columnsOf(f), rows, last);
+    EXPECT_TRUE(std::equal(last.begin(), last.end(), c.packed.begin() + 2 * groupBytes));
+  }
+}
+
+} // namespace
+} // namespace g4::conformance
