@@ -49,6 +49,12 @@ class Variants(Case):
                 change(file, shape)
                 self.check(name, file)
 
+    def test_pruned_rows_that_stop_at_once(self):
+        """Models so short that only one layer, or none, lies before the one where pruned rows stop."""
+        for layers, sharing in ((4, 2), (3, 1), (2, 0)):
+            with self.subTest(layers=layers, sharing=sharing):
+                self.check(f"{layers} layers, {sharing} sharing", tiny.model(tiny.e_style(layers=layers, sharing=sharing)))
+
     def test_separate_head(self):
         file = tiny.model(tiny.dense())
         tiny.separate_head(file, tiny.dense())
@@ -83,7 +89,7 @@ class Variants(Case):
         kinds = ("f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k")
         for i, kind in enumerate(kinds):
             with self.subTest(type=kind):
-                shape = tiny.e_style(hidden=512, per_layer=256, layers=4)
+                shape = tiny.e_style(hidden=256, per_layer=256, layers=5)
                 types = {
                     "token_embd.weight": kind,
                     "per_layer_token_embd.weight": kinds[(i + 3) % len(kinds)],
