@@ -35,6 +35,9 @@ int64_t tileFor(int64_t columns) {
   return columns % 32 ? 16 : best;
 }
 
+/// True for one layer's per-layer inputs: a slice of its group's, or all of them when it is alone in its group.
+bool isPerLayerInput(Value v) { return v.getDefiningOp<gemma::SliceLayerOp>() || v.getDefiningOp<gemma::PerLayerInputsOp>(); }
+
 class Lowering {
 public:
   Lowering(gemma::ModelOp model, int64_t maxRows, int64_t maxLogitRows)
@@ -52,7 +55,7 @@ private:
     FlatSymbolRefAttr postNorm, denseNorm, expertsNorm;
     gemma::ExpertsOp experts;
     gemma::LinearOp pleGate, pleProjection;
-    gemma::SliceLayerOp pleSlice;
+    Value pleInput; ///< one layer's per-layer inputs
     FlatSymbolRefAttr pleNorm, scale;
     SmallVector<gemma::RmsNormOp> norms;
     bool raw = false;           ///< the stream itself is an activation too
@@ -219,10 +222,10 @@ void Lowering::dispatch(Attribute spec, StringRef name, llvm::StringMap<Value> &
 // ---- row chains ------------------------------------------------------------------------------------------
 
 bool Lowering::isPleLinear(gemma::LinearOp op) {
-  // Gate: its result meets a slice of the per-layer inputs in a geglu. Projection: its input is such a geglu.
+  // Gate: its result meets a layer's per-layer inputs in a geglu. Projection: its input is such a geglu.
   auto isPleGeglu = [](Operation *o) {
     auto g = dyn_cast_or_null<gemma::GegluOp>(o);
-    return g && g.getUp().getDefiningOp<gemma::SliceLayerOp>();
+    return g && isPerLayerInput(g.getUp());
   };
   if (isPleGeglu(op.getX().getDefiningOp()))
     return true;
@@ -256,7 +259,7 @@ Lowering::Chain Lowering::collect(Value h) {
       chain.pleNorm = normOf(add.getB()).getGainAttr();
       auto geglu = y.getX().getDefiningOp<gemma::GegluOp>();
       chain.pleGate = geglu.getGate().getDefiningOp<gemma::LinearOp>();
-      chain.pleSlice = geglu.getUp().getDefiningOp<gemma::SliceLayerOp>();
+      chain.pleInput = geglu.getUp();
       at = add.getA();
     }
   }
@@ -346,10 +349,14 @@ LogicalResult Lowering::emitChain(Value h, Chain chain) {
   PleAttr ple;
   if (chain.pleGate) {
     auto gate = cast<gguf::PartAttr>(chain.pleGate.getParts()[0]), projection = cast<gguf::PartAttr>(chain.pleProjection.getParts()[0]);
-    auto layer = gemma::getLayer(chain.pleSlice);
-    int64_t first = (layer.value_or(0) - chain.pleSlice.getFirstLayer()) * chain.pleSlice.getWidth();
-    ple = PleAttr::get(context, matrixOf(gate), matrixOf(projection), gemma::getColumns(chain.pleSlice.getInputs()));
-    Value inputs = buffers.lookup(chain.pleSlice.getInputs());
+    Value all = chain.pleInput;
+    int64_t first = 0;
+    if (auto slice = all.getDefiningOp<gemma::SliceLayerOp>()) {
+      first = (gemma::getLayer(slice).value_or(0) - slice.getFirstLayer()) * slice.getWidth();
+      all = slice.getInputs();
+    }
+    ple = PleAttr::get(context, matrixOf(gate), matrixOf(projection), gemma::getColumns(all));
+    Value inputs = buffers.lookup(all);
     operands["ple"] = ColumnsOp::create(b, loc, inputs.getType(), inputs, first);
     operands["ple_gate"] = weight(Storage::packed, gate);
     operands["ple_projection"] = weight(Storage::packed, projection);
