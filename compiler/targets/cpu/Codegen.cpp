@@ -90,7 +90,8 @@ std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Variant &variant, s
                                   llvm::CodeGenOptLevel::Aggressive));
 }
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine, const Variant &variant) {
+/// Returns what went wrong, or nothing.
+std::string optimise(llvm::Module &module, llvm::TargetMachine &machine, const Variant &variant) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
   for (llvm::Function &f : module) {
@@ -107,20 +108,22 @@ void optimise(llvm::Module &module, llvm::TargetMachine &machine, const Variant 
   llvm::FunctionAnalysisManager fam;
   llvm::CGSCCAnalysisManager cgam;
   llvm::ModuleAnalysisManager mam;
-  // The bodies are vectors already, and their inner loops are unrolled as far as a weight block goes: looking for
-  // more of either costs 40 % of the compile time and gives larger code.
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  tuning.LoopInterleaving = false;
-  tuning.LoopUnrolling = false;
-  llvm::PassBuilder pb(&machine, tuning);
+  llvm::PassBuilder pb(&machine);
   pb.registerModuleAnalyses(mam);
   pb.registerCGSCCAnalyses(cgam);
   pb.registerFunctionAnalyses(fam);
   pb.registerLoopAnalyses(lam);
   pb.crossRegisterProxies(lam, fam, cgam, mam);
-  pb.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, mam);
+  // The bodies are vectors already, unrolled as far as a weight block goes, and cleaned by MLIR's passes. What is left
+  // is address arithmetic and invariant loads: the default pipelines find no more and take twice as long.
+  llvm::ModulePassManager passes;
+  llvm::Error error = pb.parsePassPipeline(
+      passes, "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),gvn,"
+              "instcombine<no-verify-fixpoint>,dse,adce,simplifycfg)");
+  if (error)
+    return llvm::toString(std::move(error));
+  passes.run(module, mam);
+  return "";
 }
 
 FailureOr<std::string> link(ModuleOp module, StringRef object) {
@@ -172,7 +175,8 @@ FailureOr<std::string> generateCode(ModuleOp module, const Variant &variant, Out
   auto machine = makeTargetMachine(variant, error);
   if (!machine)
     return module.emitError() << "no x86 code generator: " << error;
-  optimise(*llvmModule, *machine, variant);
+  if (std::string message = optimise(*llvmModule, *machine, variant); !message.empty())
+    return module.emitError() << "optimising kernels: " << message;
   if (output == Output::kLlvmIr) {
     std::string text;
     llvm::raw_string_ostream os(text);
