@@ -6,6 +6,7 @@
 #include "compiler/import/Importer.h"
 #include "compiler/support/Diagnostics.h"
 #include "compiler/targets/cpu/Cpu.h"
+#include "compiler/targets/vulkan/Vulkan.h"
 #include "dialects/exec/ExecDialect.h"
 #include "dialects/gemma/GemmaDialect.h"
 #include "dialects/gguf/GgufDialect.h"
@@ -55,6 +56,7 @@ void registerEverything(mlir::DialectRegistry &registry) {
   g4::gemma::registerGemmaPipeline();
   g4::lower::registerG4LowerPasses();
   g4::exec::registerG4ExecPasses();
+  g4::vulkan::registerG4VulkanPasses();
   g4::cpu::registerG4CpuPasses();
 }
 

@@ -20,7 +20,8 @@ LaneBlock::LaneBlock(OpBuilder &b, tile::LoadQuantOp block, Value lane)
   int64_t blocks = layout.superColumns / 32;
   blockInSuper = rem(block.getBlock(), blocks);
   superBase = add(group, mul(div(block.getBlock(), blocks), index(layout.superBytes() / 4)));
-  codeBase = add(add(superBase, index(layout.headerBytes() / 4)), mul(blockInSuper, index(layout.blockCodeBytes() / 4)));
+  codeBase = add(add(superBase, index(layout.headerBytes() / 4)),
+                 mul(blockInSuper, index(layout.blockCodeBytes() / 4)));
   // What all columns share comes before the loops over them.
   for (unsigned half : {0, 1})
     scaleOf(half);
@@ -79,7 +80,8 @@ Value LaneBlock::addend() {
   addendCache = header(32);
   if (layout.subBlocks) {
     V at = add(mul(blockInSuper, index(4)), add(superBase, index((64 + 16 * layout.subBlocks) / 4)));
-    addendCache = arith::NegFOp::create(b, loc, V(arith::MulFOp::create(b, loc, addendCache, smallAt(at, false))));
+    addendCache =
+        arith::NegFOp::create(b, loc, V(arith::MulFOp::create(b, loc, addendCache, smallAt(at, false))));
   }
   return addendCache;
 }
@@ -92,9 +94,11 @@ Value LaneBlock::code(V column) {
   V h = div(column, 16), j = rem(i, 4);
   V v = mask(shiftRight(plane(j), add(bitsBelow, toI32(mul(h, index(4))))), 15);
   if (layout.bits == 5)
-    return add(v, shiftLeft(mask(shiftRight(plane(index(4)), add(bitsBelow, toI32(i))), 1), i32(4)));
-  if (layout.bits == 6)
-    return add(v, shiftLeft(mask(shiftRight(plane(add(h, index(4))), add(bitsBelow, toI32(mul(j, index(2))))), 3), i32(4)));
+    v = add(v, shiftLeft(mask(shiftRight(plane(index(4)), add(bitsBelow, toI32(i))), 1), i32(4)));
+  if (layout.bits == 6) {
+    V high = shiftRight(plane(add(h, index(4))), add(bitsBelow, toI32(mul(j, index(2)))));
+    v = add(v, shiftLeft(mask(high, 3), i32(4)));
+  }
   return v;
 }
 
@@ -150,7 +154,8 @@ SmallVector<Value> LaneBlock::dots(ArrayRef<tile::DotOp> dots) {
     tile::DotOp dot = each;
     V two = mul(dot.getColumnBlock(), index(2)), xSum[2];
     for (unsigned half : {0, 1})
-      xSum[half] = memref::LoadOp::create(b, loc, dot.getSums(), ValueRange{dot.getRow(), add(two, index(half))});
+      xSum[half] =
+          memref::LoadOp::create(b, loc, dot.getSums(), ValueRange{dot.getRow(), add(two, index(half))});
     V both = add(xSum[0], xSum[1]);
     V xScale = memref::LoadOp::create(b, loc, dot.getScale(), ValueRange{dot.getRow(), dot.getColumnBlock()});
     auto exact = [&](V sum, V xSum) { return toF32(sub(sum, mul(xSum, i32(layout.zero)))); };

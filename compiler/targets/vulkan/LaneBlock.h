@@ -1,5 +1,6 @@
 /// Decoding of packed weight blocks and dot products with them, one row in each lane. See
-/// runtime/module/PackedLayout.h. The sequence of f32 operations is the CPU's (compiler/targets/cpu/DotEmitter.h).
+/// runtime/module/PackedLayout.h. The sequence of f32 operations is the CPU's
+/// (compiler/targets/cpu/DotEmitter.h).
 #pragma once
 
 #include "dialects/tile/TileDialect.h"
@@ -25,12 +26,12 @@ private:
   /// for column = 0 .. n - 1, with values carried from one to the next.
   llvm::SmallVector<V> overColumns(int64_t n, llvm::ArrayRef<V> init,
                                    llvm::function_ref<llvm::SmallVector<V>(V column, mlir::ValueRange)> body);
-  V code(V column);                    ///< i32, signed for 8 bits; `zero` is not subtracted
-  V weight(V column);                  ///< f32
-  V scaleOf(unsigned half);            ///< of columns 16 half .. 16 half + 15, f32
-  V addend();                          ///< what is added to scale * code; null when nothing is
-  V header(int64_t offset);            ///< the lane's f16 at a byte offset of the super-block, as f32
-  V halfAt(V firstWord);               ///< the lane's f16 or bf16 of sixteen, as f32
+  V code(V column);                      ///< i32, signed for 8 bits; `zero` is not subtracted
+  V weight(V column);                    ///< f32
+  V scaleOf(unsigned half);              ///< of columns 16 half .. 16 half + 15, f32
+  V addend();                            ///< what is added to scale * code; null when nothing is
+  V header(int64_t offset);              ///< the lane's f16 at a byte offset of the super-block, as f32
+  V halfAt(V firstWord);                 ///< the lane's f16 or bf16 of sixteen, as f32
   V smallAt(V firstWord, bool isSigned); ///< the lane's byte of sixteen, as f32
 
   V index(int64_t v), i32(int64_t v), toI32(V index), toF32(V i32);

@@ -25,12 +25,13 @@ namespace {
 /// What the shaders may use: 8-bit and 16-bit storage and arithmetic, nothing of subgroups.
 spirv::TargetEnvAttr targetEnv(MLIRContext *context) {
   using spirv::Capability, spirv::Extension;
-  auto triple = spirv::VerCapExtAttr::get(
-      spirv::Version::V_1_3,
-      {Capability::Shader, Capability::Float16, Capability::Int8, Capability::Int16, Capability::StorageBuffer8BitAccess,
-       Capability::StorageBuffer16BitAccess},
-      {Extension::SPV_KHR_storage_buffer_storage_class, Extension::SPV_KHR_16bit_storage, Extension::SPV_KHR_8bit_storage},
-      context);
+  auto triple =
+      spirv::VerCapExtAttr::get(spirv::Version::V_1_3,
+                                {Capability::Shader, Capability::Float16, Capability::Int8, Capability::Int16,
+                                 Capability::StorageBuffer8BitAccess, Capability::StorageBuffer16BitAccess},
+                                {Extension::SPV_KHR_storage_buffer_storage_class,
+                                 Extension::SPV_KHR_16bit_storage, Extension::SPV_KHR_8bit_storage},
+                                context);
   return spirv::TargetEnvAttr::get(triple, spirv::getDefaultResourceLimits(context), spirv::ClientAPI::Vulkan,
                                    spirv::Vendor::Unknown, spirv::DeviceType::Unknown,
                                    spirv::TargetEnvAttr::kUnknownDeviceID);
@@ -47,7 +48,8 @@ std::optional<spirv::StorageClass> storageClass(Attribute space) {
 /// Orders accesses to buffers too: the stock pattern orders workgroup memory only.
 struct BarrierPattern : OpConversionPattern<gpu::BarrierOp> {
   using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(gpu::BarrierOp op, OpAdaptor, ConversionPatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(gpu::BarrierOp op, OpAdaptor,
+                                ConversionPatternRewriter &rewriter) const override {
     using spirv::MemorySemantics;
     rewriter.replaceOpWithNewOp<spirv::ControlBarrierOp>(
         op, spirv::Scope::Workgroup, spirv::Scope::Workgroup,

@@ -24,7 +24,8 @@ bool isStrip(Type type) {
   return vector && vector.getRank() == 1 && vector.getNumElements() == kLanes;
 }
 
-/// Rewrites one kernel. Values keep their identity where they can: a strip's type becomes that of its element.
+/// Rewrites one kernel. Values keep their identity where they can: a strip's type becomes that of its
+/// element.
 class KernelRewriter {
 public:
   KernelRewriter(exec::KernelOp kernel, gpu::GPUModuleOp into) : kernel(kernel), into(into) {}
@@ -49,9 +50,11 @@ private:
 
 /// Weights that are only decoded are read by dwords.
 Type argumentType(BlockArgument argument) {
-  bool packed = !argument.use_empty() &&
-                llvm::all_of(argument.getUsers(), [](Operation *user) { return isa<tile::LoadQuantOp>(user); });
-  return packed ? MemRefType::get({ShapedType::kDynamic}, IntegerType::get(argument.getContext(), 32)) : argument.getType();
+  bool packed = !argument.use_empty() && llvm::all_of(argument.getUsers(), [](Operation *user) {
+    return isa<tile::LoadQuantOp>(user);
+  });
+  return packed ? MemRefType::get({ShapedType::kDynamic}, IntegerType::get(argument.getContext(), 32))
+                : argument.getType();
 }
 
 void KernelRewriter::moveBody() {
@@ -114,7 +117,8 @@ LogicalResult KernelRewriter::rewriteConstant(arith::ConstantOp op) {
 LogicalResult KernelRewriter::rewriteScalarBytes(vector::ExtractOp op) {
   auto cast = op.getSource().getDefiningOp<vector::BitCastOp>();
   auto load = cast ? cast.getSource().getDefiningOp<vector::LoadOp>() : vector::LoadOp();
-  if (!load || cast.getResultVectorType().getNumElements() != 1 || !load.getVectorType().getElementType().isInteger(8))
+  if (!load || cast.getResultVectorType().getNumElements() != 1 ||
+      !load.getVectorType().getElementType().isInteger(8))
     return op.emitOpError("takes an element of something else than a scalar's bytes");
   OpBuilder b(op);
   Location loc = op.getLoc();
@@ -124,7 +128,8 @@ LogicalResult KernelRewriter::rewriteScalarBytes(vector::ExtractOp op) {
   for (int64_t i = 0; i < n; ++i) {
     SmallVector<Value> at(load.getIndices());
     at.back() = arith::AddIOp::create(b, loc, at.back(), Value(arith::ConstantIndexOp::create(b, loc, i)));
-    Value byte = arith::ExtUIOp::create(b, loc, i32, Value(memref::LoadOp::create(b, loc, load.getBase(), at)));
+    Value byte =
+        arith::ExtUIOp::create(b, loc, i32, Value(memref::LoadOp::create(b, loc, load.getBase(), at)));
     Value shift = arith::ConstantIntOp::create(b, loc, 8 * i, 32);
     bits = arith::OrIOp::create(b, loc, bits, Value(arith::ShLIOp::create(b, loc, byte, shift)));
   }
@@ -188,14 +193,17 @@ void KernelRewriter::rewriteReduce(tile::ReduceOp op) {
   gpu::BarrierOp::create(b, loc);
   SmallVector<Value> values;
   for (int64_t i = 0; i < kLanes; ++i)
-    values.push_back(memref::LoadOp::create(b, loc, scratch, Value(arith::ConstantIndexOp::create(b, loc, i))));
+    values.push_back(
+        memref::LoadOp::create(b, loc, scratch, Value(arith::ConstantIndexOp::create(b, loc, i))));
   for (int64_t n = kLanes / 2; n >= 1; n /= 2)
     for (int64_t i = 0; i < n; ++i) {
       Value x = values[i], y = values[i + n];
       if (isSum)
-        values[i] = isFloat ? Value(arith::AddFOp::create(b, loc, x, y)) : Value(arith::AddIOp::create(b, loc, x, y));
+        values[i] =
+            isFloat ? Value(arith::AddFOp::create(b, loc, x, y)) : Value(arith::AddIOp::create(b, loc, x, y));
       else
-        values[i] = isFloat ? Value(arith::MaxNumFOp::create(b, loc, x, y)) : Value(arith::MaxSIOp::create(b, loc, x, y));
+        values[i] = isFloat ? Value(arith::MaxNumFOp::create(b, loc, x, y))
+                            : Value(arith::MaxSIOp::create(b, loc, x, y));
     }
   op.replaceAllUsesWith(values[0]);
   op.erase();
@@ -209,9 +217,11 @@ LogicalResult KernelRewriter::rewrite(Operation *op) {
   if (auto load = dyn_cast<vector::LoadOp>(op)) {
     if (!isStrip(load.getResult().getType()))
       return success(); // a scalar's bytes: see rewriteScalarBytes
-    load.replaceAllUsesWith(Value(memref::LoadOp::create(b, loc, load.getBase(), lanePosition(b, load.getIndices()))));
+    load.replaceAllUsesWith(
+        Value(memref::LoadOp::create(b, loc, load.getBase(), lanePosition(b, load.getIndices()))));
   } else if (auto store = dyn_cast<vector::StoreOp>(op)) {
-    memref::StoreOp::create(b, loc, store.getValueToStore(), store.getBase(), lanePosition(b, store.getIndices()));
+    memref::StoreOp::create(b, loc, store.getValueToStore(), store.getBase(),
+                            lanePosition(b, store.getIndices()));
   } else if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
     if (isa<VectorType>(broadcast.getSource().getType()))
       return op->emitOpError("of something else than a scalar");

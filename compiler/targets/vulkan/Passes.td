@@ -47,7 +47,7 @@ def LowerTileToGpuPass : Pass<"lower-tile-to-gpu", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::mlir::gpu::GPUDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
-    "::mlir::memref::MemRefDialect"];
+    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 
 def LowerGpuToSpirvPass : Pass<"lower-gpu-to-spirv", "::mlir::ModuleOp"> {

@@ -35,7 +35,8 @@ unsigned against(unsigned kinds) {
     result |= kAllRead | kAllWrite;
   if (kinds & kAllRead)
     result |= kLaneWrite | kAllWrite;
-  // A scalar that is overwritten: a slow lane could still be before its read, or write the old value once more.
+  // A scalar that is overwritten: a slow lane could still be before its read, or write the old value once
+  // more.
   if (kinds & kAllWrite)
     result |= kLaneRead | kLaneWrite | kAllRead;
   return result;
@@ -58,7 +59,8 @@ LogicalResult accessesOf(Operation *op, Accesses &to) {
       .Case([&](memref::LoadOp load) { return note(load.getMemRef(), kAllRead); })
       .Case([&](memref::StoreOp store) { return note(store.getMemRef(), kAllWrite); })
       .Case([&](vector::LoadOp load) { // vectors that are no strips are the bytes of a scalar
-        return note(load.getBase(), load.getVectorType().getNumElements() == module::kLanes ? kLaneRead : kAllRead);
+        return note(load.getBase(),
+                    load.getVectorType().getNumElements() == module::kLanes ? kLaneRead : kAllRead);
       })
       .Case([&](vector::StoreOp store) { return note(store.getBase(), kLaneWrite); })
       .Case([&](tile::DotOp dot) {
@@ -88,7 +90,8 @@ private:
     since.clear();
   }
 
-  /// Places barriers in `block`, before which `since` was done; `since` becomes what was done since the last one.
+  /// Places barriers in `block`, before which `since` was done; `since` becomes what was done since the last
+  /// one.
   LogicalResult walk(Block &block, Accesses &since) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (isa<tile::BarrierOp>(op)) {

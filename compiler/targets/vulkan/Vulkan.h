@@ -18,9 +18,9 @@ namespace g4::vulkan {
 /// Adds the passes from kernels with bodies to SPIR-V modules.
 void buildVulkanPipeline(mlir::OpPassManager &pm);
 
-/// The words of the module's one SPIR-V shader module, whose entry points are named as the kernels were. To run a
-/// kernel, bind argument i's buffer at set 0, binding i, and dispatch one workgroup for each work item, along x.
-/// Buffer sizes must be multiples of 4 bytes. Errors: reported through the context's diagnostics.
+/// The words of the module's one SPIR-V shader module, whose entry points are named as the kernels were. To
+/// run a kernel, bind argument i's buffer at set 0, binding i, and dispatch one workgroup for each work item,
+/// along x. Buffer sizes must be multiples of 4 bytes. Errors: reported through the context's diagnostics.
 mlir::FailureOr<std::vector<uint32_t>> generateShaders(mlir::ModuleOp module);
 
 } // namespace g4::vulkan

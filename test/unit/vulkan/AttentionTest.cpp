@@ -14,9 +14,11 @@ namespace {
 constexpr int kHeads = 12, kKvHeads = 2, kGroup = kHeads / kKvHeads, kDim = 64, kWindow = 100;
 constexpr int kPage = module::kPageTokens, kPages = 8, kBlocks = 4;
 constexpr double kScale = 0.5;
-constexpr const char *kSpec = "#exec.attention<heads = 12, kvHeads = 2, dim = 64, window = 100, kvElement = f16, "
-                              "scale = 5.0e-01 : f32, forms = <f32 = true, q8 = true>>";
-// Rows of two sequences, in no order; the first position, a page's last and first, and a window over three pages.
+constexpr const char *kSpec =
+    "#exec.attention<heads = 12, kvHeads = 2, dim = 64, window = 100, kvElement = f16, "
+    "scale = 5.0e-01 : f32, forms = <f32 = true, q8 = true>>";
+// Rows of two sequences, in no order; the first position, a page's last and first, and a window over three
+// pages.
 constexpr int kRows = 7;
 constexpr int kPositions[kRows] = {130, 0, 17, 131, 63, 64, 229}, kSequences[kRows] = {1, 0, 0, 1, 0, 0, 1};
 // Pages of each sequence by their absolute number; -1: none, or released.
@@ -30,7 +32,9 @@ size_t keyAt(int page, int head, int slot, int d) {
 size_t valueAt(int page, int head, int slot, int d) {
   return size_t(page) * kPageElements + ((kKvHeads + head) * kPage + slot) * kDim + d;
 }
-bool inWindow(int row, int position) { return position <= kPositions[row] && position > kPositions[row] - kWindow; }
+bool inWindow(int row, int position) {
+  return position <= kPositions[row] && position > kPositions[row] - kWindow;
+}
 
 class Attention : public ::testing::Test {
 protected:
@@ -118,7 +122,8 @@ std::vector<Bounded> Attention::expect() const {
           largest = {score[i].value, std::max(largest.error, score[i].error)};
         lowest = std::min(lowest, score[i].value);
       }
-      // With each page sums are scaled by exp(old - new maximum): the error of one difference, exp and product.
+      // With each page sums are scaled by exp(old - new maximum): the error of one difference, exp and
+      // product.
       double perPage = (largest.value - lowest + 20) * kUnit;
       Sum total;
       std::vector<Bounded> weight(count);

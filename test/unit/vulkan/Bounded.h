@@ -1,7 +1,8 @@
 /// Numbers with a bound on what a kernel may compute instead of them: running error analysis, in double.
 ///
-/// Every operation adds the rounding error that Vulkan's shaders may make in it (a CPU's are smaller) to the errors
-/// that its operands carry. Whatever the order of a sum, its terms' magnitudes bound the error, see Sum.
+/// Every operation adds the rounding error that Vulkan's shaders may make in it (a CPU's are smaller) to the
+/// errors that its operands carry. Whatever the order of a sum, its terms' magnitudes bound the error, see
+/// Sum.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 namespace g4::test {
 
 /// Half a unit in the last place of f32, relative. Operations that round correctly err by this; a fused
-/// multiply-add that a driver does in two steps by twice that. Division: 2.5 units; the square root is specified
-/// through the inverse one (2 units) and a division.
+/// multiply-add that a driver does in two steps by twice that. Division: 2.5 units; the square root is
+/// specified through the inverse one (2 units) and a division.
 inline constexpr double kUnit = 0x1p-24;
 
 struct Bounded {
@@ -29,7 +30,8 @@ inline Bounded rounded(double value, double error, double units) {
 inline Bounded operator+(Bounded x, Bounded y) { return rounded(x.value + y.value, x.error + y.error, 1); }
 inline Bounded operator-(Bounded x, Bounded y) { return rounded(x.value - y.value, x.error + y.error, 1); }
 inline Bounded operator*(Bounded x, Bounded y) {
-  return rounded(x.value * y.value, std::abs(x.value) * y.error + std::abs(y.value) * x.error + x.error * y.error, 1);
+  return rounded(x.value * y.value,
+                 std::abs(x.value) * y.error + std::abs(y.value) * x.error + x.error * y.error, 1);
 }
 inline Bounded operator/(Bounded x, Bounded y) {
   double q = x.value / y.value, smallest = std::abs(y.value) - y.error;
@@ -46,7 +48,8 @@ inline Bounded exp(Bounded x) {
   return rounded(y, y * std::expm1(x.error), 16);
 }
 
-/// A sum of products in any order: at most `depth` roundings of partial sums that the terms' magnitudes bound.
+/// A sum of products in any order: at most `depth` roundings of partial sums that the terms' magnitudes
+/// bound.
 class Sum {
 public:
   void add(Bounded product) {
@@ -78,7 +81,8 @@ template <typename At> Bounded rmsFactor(int n, double eps, At at) {
 }
 
 inline Bounded gelu(Bounded x) {
-  Bounded u = (x * x * x * Bounded(0.044715, 0.044715 * kUnit) + x) * Bounded(0.7978845608, 0.7978845608 * kUnit);
+  Bounded u =
+      (x * x * x * Bounded(0.044715, 0.044715 * kUnit) + x) * Bounded(0.7978845608, 0.7978845608 * kUnit);
   return x / (Bounded(1) + exp(u * Bounded(-2)));
 }
 

@@ -24,7 +24,7 @@ struct CompiledKernel::State {
   std::vector<std::string> names; // of the arguments, in order
   std::unique_ptr<device::SharedObject> object;
   module::KernelFn function = nullptr;
-  std::vector<uint32_t> shader;
+  std::unique_ptr<VulkanRunner> runner;
 
   /// The arguments in order; empty if one is missing.
   std::vector<std::vector<std::byte> *> arguments(Buffers &buffers, std::string &error) const {
@@ -59,7 +59,8 @@ std::unique_ptr<CompiledKernel> CompiledKernel::compile(const std::string &spec,
     return pm.run(module);
   };
   auto tiles = parseSourceString<ModuleOp>("exec.kernel @kernel : " + spec + " {}", &context);
-  if (!tiles || failed(passes(*tiles, [](OpPassManager &pm) { pm.addPass(lower::createLowerExecToTilePass()); })))
+  if (!tiles ||
+      failed(passes(*tiles, [](OpPassManager &pm) { pm.addPass(lower::createLowerExecToTilePass()); })))
     return nullptr;
   std::unique_ptr<CompiledKernel> result(new CompiledKernel);
   for (const exec::Argument &a : exec::signatureOf((*tiles->getOps<exec::KernelOp>().begin()).getSpec()))
@@ -89,8 +90,12 @@ std::unique_ptr<CompiledKernel> CompiledKernel::compile(const std::string &spec,
   FailureOr<std::vector<uint32_t>> shader = vulkan::generateShaders(*tiles);
   if (failed(shader))
     return nullptr;
-  result->state->shader = std::move(*shader);
-  std::printf("compiled for %s and to %zu words of SPIR-V\n", variant->name, result->state->shader.size());
+  result->state->runner = VulkanRunner::create(*shader, "kernel", result->state->names.size(), error);
+  if (!result->state->runner)
+    return nullptr;
+  std::printf("CPU: code for %s. Vulkan: %zu words of SPIR-V on %s, %s\n", variant->name, shader->size(),
+              result->state->runner->deviceName().c_str(),
+              result->state->runner->validates() ? "with validation" : "without validation layers");
   return result;
 }
 
@@ -107,12 +112,7 @@ std::string CompiledKernel::runOnCpu(Buffers &buffers, int64_t items) const {
 std::string CompiledKernel::runOnVulkan(Buffers &buffers, int64_t items) const {
   std::string error;
   auto arguments = state->arguments(buffers, error);
-  auto runner = error.empty() ? VulkanRunner::create(error) : nullptr;
-  if (!runner)
-    return error;
-  std::printf("Vulkan device: %s, %s\n", runner->deviceName().c_str(),
-              runner->validates() ? "with validation" : "without validation");
-  return runner->run(state->shader, "kernel", arguments, items);
+  return error.empty() ? state->runner->run(arguments, items) : error;
 }
 
 } // namespace g4::test

@@ -19,7 +19,9 @@ public:
     auto bytes = std::as_bytes(std::span(values));
     data[name].assign(bytes.begin(), bytes.end());
   }
-  template <typename T> void zeros(const std::string &name, size_t count) { set(name, std::vector<T>(count)); }
+  template <typename T> void zeros(const std::string &name, size_t count) {
+    set(name, std::vector<T>(count));
+  }
   template <typename T> std::vector<T> get(const std::string &name) const {
     const std::vector<std::byte> &bytes = data.at(name);
     std::vector<T> values(bytes.size() / sizeof(T));
@@ -31,11 +33,13 @@ public:
 
 class CompiledKernel {
 public:
-  /// Null, with the reason in `error`. `spec` is the text of an attribute of the exec dialect, e.g. "#exec.linear<...>".
+  /// Null, with the reason in `error`. `spec` is the text of an attribute of the exec dialect, e.g.
+  /// "#exec.linear<...>".
   static std::unique_ptr<CompiledKernel> compile(const std::string &spec, std::string &error);
   ~CompiledKernel();
 
-  /// Work items [0, items) on this machine's CPU and on the Vulkan device; empty on success, else what failed.
+  /// Work items [0, items) on this machine's CPU and on the Vulkan device; empty on success, else what
+  /// failed.
   std::string runOnCpu(Buffers &buffers, int64_t items) const;
   std::string runOnVulkan(Buffers &buffers, int64_t items) const;
 

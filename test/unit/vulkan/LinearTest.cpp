@@ -1,5 +1,5 @@
-// One fused dispatch: residual add and norm, int8 quantisation, q4_0 gate and up, GELU, quantised result. The same
-// body runs on the CPU and on the Vulkan device; both must lie within the bound around the exact result.
+// One fused dispatch: residual add and norm, int8 quantisation, q4_0 gate and up, GELU, quantised result. The
+// same body runs on the CPU and on the Vulkan device; both must lie within the bound around the exact result.
 #include "compiler/emit/Packer.h"
 #include "test/unit/vulkan/Bounded.h"
 #include "test/unit/vulkan/CompiledKernel.h"
@@ -11,22 +11,24 @@
 namespace g4::test {
 namespace {
 
-// Outputs: six groups of sixteen, three tiles. Rows: a block of two row tiles, and one of a single row tile's rest.
+// Outputs: six groups of sixteen, three tiles. Rows: a block of two row tiles, and one of a single row tile's
+// rest.
 constexpr int kHidden = 64, kOutputs = 96, kRows = 11, kRowsPerItem = 8, kTile = 32;
 constexpr int64_t kItems = (kRows + kRowsPerItem - 1) / kRowsPerItem * (kOutputs / kTile);
 constexpr double kEps = 1e-6;
 constexpr const char *kSpec =
     "#exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 96, columns = 64>, "
     "<element = q4_0, rows = 96, columns = 64>], epilogue = geglu, tile = 32, rows_per_item = 8, "
-    "row = <hidden = 64, int8 = true, eps = 1.0e-06 : f32, source = buffer, add = normed, scaled = true, store = true, "
+    "row = <hidden = 64, int8 = true, eps = 1.0e-06 : f32, source = buffer, add = normed, scaled = true, "
+    "store = true, "
     "norms = [#exec.norm<normalize = true, gain = true, forms = <f32 = false, q8 = true>>]>, "
     "out = <f32 = true, q8 = true>>";
 
 /// A matrix as GGUF stores it in q4_0, and what its codes and scales are.
 struct Weights {
   std::vector<std::byte> rows;
-  std::vector<double> scale;  // [output][block]
-  std::vector<int> code;      // [output][column], 0..15 less 8
+  std::vector<double> scale; // [output][block]
+  std::vector<int> code;     // [output][column], 0..15 less 8
   explicit Weights(std::mt19937 &random);
   std::vector<std::byte> packed() const;
 };

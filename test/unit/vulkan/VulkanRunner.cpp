@@ -8,7 +8,8 @@
 namespace g4::test {
 namespace {
 
-VKAPI_ATTR VkBool32 VKAPI_CALL collect(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
+VKAPI_ATTR VkBool32 VKAPI_CALL collect(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                       VkDebugUtilsMessageTypeFlagsEXT,
                                        const VkDebugUtilsMessengerCallbackDataEXT *data, void *into) {
   *static_cast<std::string *>(into) += std::string(data->pMessage) + "\n";
   return VK_FALSE;
@@ -21,7 +22,8 @@ bool hasValidation() {
   vkEnumerateInstanceLayerProperties(&n, nullptr);
   std::vector<VkLayerProperties> layers(n);
   vkEnumerateInstanceLayerProperties(&n, layers.data());
-  return std::any_of(layers.begin(), layers.end(), [](auto &l) { return std::strcmp(l.layerName, kValidation) == 0; });
+  return std::any_of(layers.begin(), layers.end(),
+                     [](auto &l) { return std::strcmp(l.layerName, kValidation) == 0; });
 }
 
 /// A Vulkan structure of zeros, but for its type and the next one.
@@ -52,6 +54,13 @@ struct VulkanRunner::State {
   uint32_t family = 0;
   VkQueue queue = VK_NULL_HANDLE;
   VkCommandPool pool = VK_NULL_HANDLE;
+  uint32_t bufferCount = 0;
+  VkShaderModule module = VK_NULL_HANDLE;
+  VkDescriptorSetLayout setLayout = VK_NULL_HANDLE;
+  VkPipelineLayout layout = VK_NULL_HANDLE;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  VkDescriptorPool descriptors = VK_NULL_HANDLE;
+  VkDescriptorSet set = VK_NULL_HANDLE;
 
   bool ok(VkResult result, const char *what) {
     if (result != VK_SUCCESS && failed.empty())
@@ -60,7 +69,10 @@ struct VulkanRunner::State {
   }
   bool makeInstance();
   bool makeDevice();
+  bool makePipeline(std::span<const uint32_t> shader, const char *entry);
+  bool makeDescriptors();
   bool makeBuffer(size_t bytes, Buffer &out);
+  bool execute(std::span<std::vector<std::byte> *const> data, std::span<Buffer> buffers, uint32_t groups);
   ~State();
 };
 
@@ -71,7 +83,8 @@ bool VulkanRunner::State::makeInstance() {
   auto info = make<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
   info.pApplicationInfo = &application;
   const char *extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-  auto debug = make<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
+  auto debug =
+      make<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
   debug.messageSeverity =
       VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT;
   debug.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
@@ -103,7 +116,8 @@ bool VulkanRunner::State::makeDevice() {
   physical = devices[0];
   vkGetPhysicalDeviceProperties(physical, &properties);
   auto have12 = make<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-  auto have11 = make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &have12);
+  auto have11 =
+      make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &have12);
   auto have = make<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &have11);
   vkGetPhysicalDeviceFeatures2(physical, &have);
   if (!have12.storageBuffer8BitAccess || !have12.shaderInt8 || !have12.shaderFloat16 ||
@@ -113,7 +127,8 @@ bool VulkanRunner::State::makeDevice() {
   }
   auto want12 = make<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
   want12.storageBuffer8BitAccess = want12.shaderInt8 = want12.shaderFloat16 = VK_TRUE;
-  auto want11 = make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &want12);
+  auto want11 =
+      make<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &want12);
   want11.storageBuffer16BitAccess = VK_TRUE;
   auto want = make<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &want11);
   want.features.shaderInt16 = VK_TRUE;
@@ -150,7 +165,8 @@ bool VulkanRunner::State::makeBuffer(size_t bytes, Buffer &out) {
   vkGetBufferMemoryRequirements(device, out.buffer, &needs);
   VkPhysicalDeviceMemoryProperties kinds;
   vkGetPhysicalDeviceMemoryProperties(physical, &kinds);
-  constexpr VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  constexpr VkMemoryPropertyFlags wanted =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   auto allocation = make<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
   allocation.allocationSize = needs.size;
   for (uint32_t t = kinds.memoryTypeCount; t-- > 0;)
@@ -161,8 +177,100 @@ bool VulkanRunner::State::makeBuffer(size_t bytes, Buffer &out) {
          ok(vkMapMemory(device, out.memory, 0, VK_WHOLE_SIZE, 0, &out.mapped), "vkMapMemory");
 }
 
+bool VulkanRunner::State::makePipeline(std::span<const uint32_t> shader, const char *entry) {
+  auto moduleInfo = make<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+  moduleInfo.codeSize = shader.size_bytes();
+  moduleInfo.pCode = shader.data();
+  std::vector<VkDescriptorSetLayoutBinding> bindings;
+  for (uint32_t i = 0; i < bufferCount; ++i)
+    bindings.push_back({i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
+  auto setInfo = make<VkDescriptorSetLayoutCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
+  setInfo.bindingCount = bufferCount;
+  setInfo.pBindings = bindings.data();
+  auto layoutInfo = make<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+  layoutInfo.setLayoutCount = 1;
+  layoutInfo.pSetLayouts = &setLayout;
+  if (!ok(vkCreateShaderModule(device, &moduleInfo, nullptr, &module), "vkCreateShaderModule") ||
+      !ok(vkCreateDescriptorSetLayout(device, &setInfo, nullptr, &setLayout),
+          "vkCreateDescriptorSetLayout") ||
+      !ok(vkCreatePipelineLayout(device, &layoutInfo, nullptr, &layout), "vkCreatePipelineLayout"))
+    return false;
+  auto info = make<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = entry;
+  info.layout = layout;
+  return ok(vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline),
+            "vkCreateComputePipelines");
+}
+
+bool VulkanRunner::State::makeDescriptors() {
+  VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, bufferCount};
+  auto info = make<VkDescriptorPoolCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
+  info.maxSets = 1;
+  info.poolSizeCount = 1;
+  info.pPoolSizes = &size;
+  if (!ok(vkCreateDescriptorPool(device, &info, nullptr, &descriptors), "vkCreateDescriptorPool"))
+    return false;
+  auto allocation = make<VkDescriptorSetAllocateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
+  allocation.descriptorPool = descriptors;
+  allocation.descriptorSetCount = 1;
+  allocation.pSetLayouts = &setLayout;
+  return ok(vkAllocateDescriptorSets(device, &allocation, &set), "vkAllocateDescriptorSets");
+}
+
+bool VulkanRunner::State::execute(std::span<std::vector<std::byte> *const> data, std::span<Buffer> buffers,
+                                  uint32_t groups) {
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (!makeBuffer((data[i]->size() + 3) / 4 * 4, buffers[i]))
+      return false;
+    std::memcpy(buffers[i].mapped, data[i]->data(), data[i]->size());
+    VkDescriptorBufferInfo info{buffers[i].buffer, 0, VK_WHOLE_SIZE};
+    auto write = make<VkWriteDescriptorSet>(VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET);
+    write.dstSet = set;
+    write.dstBinding = uint32_t(i);
+    write.descriptorCount = 1;
+    write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    write.pBufferInfo = &info;
+    vkUpdateDescriptorSets(device, 1, &write, 0, nullptr);
+  }
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  auto allocation = make<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+  allocation.commandPool = pool;
+  allocation.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  allocation.commandBufferCount = 1;
+  auto begin = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+  if (!ok(vkAllocateCommandBuffers(device, &allocation, &commands), "vkAllocateCommandBuffers") ||
+      !ok(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer"))
+    return false;
+  vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+  vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0, nullptr);
+  vkCmdDispatch(commands, groups, 1, 1);
+  auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                       &barrier, 0, nullptr, 0, nullptr);
+  auto submit = make<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
+  submit.commandBufferCount = 1;
+  submit.pCommandBuffers = &commands;
+  bool done = ok(vkEndCommandBuffer(commands), "vkEndCommandBuffer") &&
+              ok(vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE), "vkQueueSubmit") &&
+              ok(vkQueueWaitIdle(queue), "vkQueueWaitIdle");
+  vkFreeCommandBuffers(device, pool, 1, &commands);
+  for (size_t i = 0; done && i < data.size(); ++i)
+    std::memcpy(data[i]->data(), buffers[i].mapped, data[i]->size());
+  return done;
+}
+
 VulkanRunner::State::~State() {
   if (device) {
+    vkDestroyDescriptorPool(device, descriptors, nullptr);
+    vkDestroyPipeline(device, pipeline, nullptr);
+    vkDestroyPipelineLayout(device, layout, nullptr);
+    vkDestroyDescriptorSetLayout(device, setLayout, nullptr);
+    vkDestroyShaderModule(device, module, nullptr);
     vkDestroyCommandPool(device, pool, nullptr);
     vkDestroyDevice(device, nullptr);
   }
@@ -179,125 +287,32 @@ VulkanRunner::~VulkanRunner() = default;
 std::string VulkanRunner::deviceName() const { return state->properties.deviceName; }
 bool VulkanRunner::validates() const { return state->validation; }
 
-std::unique_ptr<VulkanRunner> VulkanRunner::create(std::string &error) {
+std::unique_ptr<VulkanRunner> VulkanRunner::create(std::span<const uint32_t> shader, const std::string &entry,
+                                                   uint32_t buffers, std::string &error) {
   std::unique_ptr<VulkanRunner> runner(new VulkanRunner);
-  if (runner->state->makeInstance() && runner->state->makeDevice())
+  State &s = *runner->state;
+  s.bufferCount = buffers;
+  bool made =
+      s.makeInstance() && s.makeDevice() && s.makePipeline(shader, entry.c_str()) && s.makeDescriptors();
+  if (made && s.messages.empty())
     return runner;
-  error = runner->state->failed;
+  error = s.failed + "\n" + s.messages;
   return nullptr;
 }
 
-std::string VulkanRunner::run(std::span<const uint32_t> shader, const std::string &entry,
-                              std::span<std::vector<std::byte> *const> data, uint32_t groups) {
-  State &s = *state;
-  s.failed.clear();
-  s.messages.clear();
-  const uint32_t n = data.size();
-  std::vector<Buffer> buffers(n);
-  VkShaderModule module = VK_NULL_HANDLE;
-  VkDescriptorSetLayout setLayout = VK_NULL_HANDLE;
-  VkPipelineLayout layout = VK_NULL_HANDLE;
-  VkPipeline pipeline = VK_NULL_HANDLE;
-  VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  VkCommandBuffer commands = VK_NULL_HANDLE;
-
-  auto execute = [&] {
-    for (uint32_t i = 0; i < n; ++i) {
-      if (!s.makeBuffer((data[i]->size() + 3) / 4 * 4, buffers[i]))
-        return;
-      std::memcpy(buffers[i].mapped, data[i]->data(), data[i]->size());
-    }
-    auto moduleInfo = make<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-    moduleInfo.codeSize = shader.size_bytes();
-    moduleInfo.pCode = shader.data();
-    if (!s.ok(vkCreateShaderModule(s.device, &moduleInfo, nullptr, &module), "vkCreateShaderModule"))
-      return;
-    std::vector<VkDescriptorSetLayoutBinding> bindings;
-    for (uint32_t i = 0; i < n; ++i)
-      bindings.push_back({i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
-    auto setInfo = make<VkDescriptorSetLayoutCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
-    setInfo.bindingCount = n;
-    setInfo.pBindings = bindings.data();
-    if (!s.ok(vkCreateDescriptorSetLayout(s.device, &setInfo, nullptr, &setLayout), "vkCreateDescriptorSetLayout"))
-      return;
-    auto layoutInfo = make<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
-    layoutInfo.setLayoutCount = 1;
-    layoutInfo.pSetLayouts = &setLayout;
-    if (!s.ok(vkCreatePipelineLayout(s.device, &layoutInfo, nullptr, &layout), "vkCreatePipelineLayout"))
-      return;
-    auto pipelineInfo = make<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
-    pipelineInfo.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-    pipelineInfo.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-    pipelineInfo.stage.module = module;
-    pipelineInfo.stage.pName = entry.c_str();
-    pipelineInfo.layout = layout;
-    if (!s.ok(vkCreateComputePipelines(s.device, VK_NULL_HANDLE, 1, &pipelineInfo, nullptr, &pipeline),
-              "vkCreateComputePipelines"))
-      return;
-    VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, n};
-    auto poolInfo = make<VkDescriptorPoolCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
-    poolInfo.maxSets = 1;
-    poolInfo.poolSizeCount = 1;
-    poolInfo.pPoolSizes = &size;
-    if (!s.ok(vkCreateDescriptorPool(s.device, &poolInfo, nullptr, &descriptors), "vkCreateDescriptorPool"))
-      return;
-    auto allocation = make<VkDescriptorSetAllocateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
-    allocation.descriptorPool = descriptors;
-    allocation.descriptorSetCount = 1;
-    allocation.pSetLayouts = &setLayout;
-    VkDescriptorSet set = VK_NULL_HANDLE;
-    if (!s.ok(vkAllocateDescriptorSets(s.device, &allocation, &set), "vkAllocateDescriptorSets"))
-      return;
-    for (uint32_t i = 0; i < n; ++i) {
-      VkDescriptorBufferInfo info{buffers[i].buffer, 0, VK_WHOLE_SIZE};
-      auto write = make<VkWriteDescriptorSet>(VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET);
-      write.dstSet = set;
-      write.dstBinding = i;
-      write.descriptorCount = 1;
-      write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-      write.pBufferInfo = &info;
-      vkUpdateDescriptorSets(s.device, 1, &write, 0, nullptr);
-    }
-    auto commandInfo = make<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
-    commandInfo.commandPool = s.pool;
-    commandInfo.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    commandInfo.commandBufferCount = 1;
-    if (!s.ok(vkAllocateCommandBuffers(s.device, &commandInfo, &commands), "vkAllocateCommandBuffers"))
-      return;
-    auto begin = make<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
-    s.ok(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
-    vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0, nullptr);
-    vkCmdDispatch(commands, groups, 1, 1);
-    auto barrier = make<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
-    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-    vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
-                         nullptr, 0, nullptr);
-    s.ok(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
-    auto submit = make<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
-    submit.commandBufferCount = 1;
-    submit.pCommandBuffers = &commands;
-    if (!s.ok(vkQueueSubmit(s.queue, 1, &submit, VK_NULL_HANDLE), "vkQueueSubmit") ||
-        !s.ok(vkQueueWaitIdle(s.queue), "vkQueueWaitIdle"))
-      return;
-    for (uint32_t i = 0; i < n; ++i)
-      std::memcpy(data[i]->data(), buffers[i].mapped, data[i]->size());
-  };
-  execute();
-
-  if (commands)
-    vkFreeCommandBuffers(s.device, s.pool, 1, &commands);
-  vkDestroyDescriptorPool(s.device, descriptors, nullptr);
-  vkDestroyPipeline(s.device, pipeline, nullptr);
-  vkDestroyPipelineLayout(s.device, layout, nullptr);
-  vkDestroyDescriptorSetLayout(s.device, setLayout, nullptr);
-  vkDestroyShaderModule(s.device, module, nullptr);
+std::string VulkanRunner::run(std::span<std::vector<std::byte> *const> data, uint32_t groups) {
+  if (data.size() != state->bufferCount)
+    return "the shader has " + std::to_string(state->bufferCount) + " buffers, not " +
+           std::to_string(data.size());
+  state->failed.clear();
+  state->messages.clear();
+  std::vector<Buffer> buffers(data.size());
+  state->execute(data, buffers, groups);
   for (Buffer &b : buffers) {
-    vkDestroyBuffer(s.device, b.buffer, nullptr);
-    vkFreeMemory(s.device, b.memory, nullptr);
+    vkDestroyBuffer(state->device, b.buffer, nullptr);
+    vkFreeMemory(state->device, b.memory, nullptr);
   }
-  return s.failed + (s.failed.empty() || s.messages.empty() ? "" : "\n") + s.messages;
+  return state->failed + state->messages;
 }
 
 } // namespace g4::test

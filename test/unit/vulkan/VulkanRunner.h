@@ -1,4 +1,4 @@
-/// Runs compute shaders on the first Vulkan device of the machine, one dispatch at a time.
+/// One compute shader on the first Vulkan device of the machine.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@ namespace g4::test {
 
 class VulkanRunner {
 public:
-  /// Null, with the reason in `error`, when there is no device or it lacks 8-bit or 16-bit storage. Validation
-  /// layers are on if they are installed.
-  static std::unique_ptr<VulkanRunner> create(std::string &error);
+  /// Null, with the reason in `error`, when there is no device, it lacks 8-bit or 16-bit storage, or it
+  /// refuses the shader. Validation layers are on if they are installed; what they say is an error.
+  static std::unique_ptr<VulkanRunner> create(std::span<const uint32_t> shader, const std::string &entry,
+                                              uint32_t buffers, std::string &error);
   ~VulkanRunner();
 
   std::string deviceName() const;
   bool validates() const; ///< validation layers are on
 
-  /// Runs `groups` workgroups of `entry`. Buffer i is bound at set 0, binding i, and holds afterwards what the
-  /// shader left there. Empty on success, else what failed, with the validation layers' words.
-  std::string run(std::span<const uint32_t> shader, const std::string &entry,
-                  std::span<std::vector<std::byte> *const> buffers, uint32_t groups);
+  /// Runs `groups` workgroups. Buffer i is bound at set 0, binding i, and holds afterwards what the shader
+  /// left there. Empty on success, else what failed.
+  std::string run(std::span<std::vector<std::byte> *const> buffers, uint32_t groups);
 
 private:
   VulkanRunner();
