@@ -14,6 +14,8 @@ def Tile_Dialect : Dialect {
     A kernel body is ordinary scf, arith, math, memref and vector code on *strips*: `vector<16xT>`, one SIMD
     vector (or two) on a CPU, sixteen lanes of a workgroup on a GPU. On strips only elementwise operations,
     broadcasts and contiguous loads and stores are used, so that a GPU lowering can give each lane one element.
+    A strip in memory starts at a multiple of sixteen elements, so that an element is always the same lane's, and
+    conditions and loop bounds are scalars, so that all lanes take the same way.
     What needs more than that is an op of this dialect: decoding packed weights, dot products with them,
     reductions across a strip and barriers between lanes. It must not grow into a language of its own.
   }];
@@ -127,6 +129,9 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
 
 def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Makes what the lanes of a strip wrote visible to each other; nothing on a CPU.";
+  let description = [{
+    A body may leave barriers out: before a lowering to lanes, `tile-place-lane-barriers` adds those that are missing.
+  }];
   let assemblyFormat = "attr-dict";
 }
 
