@@ -32,10 +32,8 @@ Result<Json> parseRequest(const ChatRequest &request) {
 
 Result<std::string> render(const std::string &source, Json json) {
   G4_ASSIGN_OR_RETURN(const auto compiled, text::ChatTemplate::compile(source));
-  Json messages = std::move(json["messages"]);
-  if (!compiled.readsToolMessages()) {
-    G4_ASSIGN_OR_RETURN(messages, text::toTemplateMessages(messages));
-  }
+  const auto results = compiled.readsToolMessages() ? text::ToolResults::kOwnMessages : text::ToolResults::kInsideCalls;
+  G4_ASSIGN_OR_RETURN(Json messages, text::toTemplateMessages(json["messages"], results));
   const Json tools = json.contains("tools") ? json["tools"] : Json(nullptr);
   json.erase("messages");
   json.erase("tools");
@@ -53,10 +51,8 @@ Result<std::vector<int32_t>> Model::chatPrompt(const ChatRequest &request) const
     if (!source || source->size() == 0)
       return invalidArgument("the model has no chat template; use a plain completion");
     G4_ASSIGN_OR_RETURN(Json json, parseRequest(request));
-    auto prompt = render(source->str(), std::move(json));
-    if (!prompt.ok())
-      return Status(prompt.status()).withContext("chat template");
-    return impl_->tokenizer->encodePrompt(*prompt, text::Match::kSpecial);
+    G4_ASSIGN_OR_RETURN(const std::string prompt, render(source->str(), std::move(json)));
+    return impl_->tokenizer->encodePrompt(prompt, text::Match::kSpecial);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "tools/g4c/Driver.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/import/Importer.h"
+#include "compiler/support/Diagnostics.h"
 #include "compiler/targets/cpu/Cpu.h"
 #include "dialects/exec/ExecDialect.h"
 #include "dialects/gemma/GemmaDialect.h"
@@ -119,6 +120,6 @@ int g4c::run(int argc, char **argv) {
                   vector::VectorDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
-  DiagnosticPrinter printer(context);
+  support::DiagnosticPrinter printer(&context, llvm::errs());
   return succeeded(compile(context, options)) ? 0 : 1;
 }

@@ -1,6 +1,5 @@
 #include "tools/g4c/Report.h"
 
-#include "mlir/IR/Location.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -17,30 +16,6 @@ LogicalResult fail(const llvm::Twine &message) {
 }
 
 std::string producer() { return "g4c " G4_VERSION ", LLVM " LLVM_VERSION_STRING; }
-
-/// Where a diagnostic is: the GGUF tensor, else the line of a printed stage.
-static std::string placeOf(Location loc) {
-  if (auto name = loc->findInstanceOf<NameLoc>())
-    return ("tensor '" + name.getName().getValue() + "': ").str();
-  if (auto file = loc->findInstanceOf<FileLineColLoc>(); file && file.getFilename().getValue().ends_with(".mlir"))
-    return (file.getFilename().getValue() + ":" + llvm::Twine(file.getLine()) + ": ").str();
-  return "";
-}
-
-DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context)
-    : handler(&context, [](Diagnostic &d) {
-        const char *severity = d.getSeverity() == DiagnosticSeverity::Error     ? "error"
-                               : d.getSeverity() == DiagnosticSeverity::Warning ? "warning"
-                                                                                : "note";
-        std::string text = d.str();
-        for (Diagnostic &note : d.getNotes()) // a note that only shows the operation is for compiler developers
-          if (!StringRef(note.str()).starts_with("see current operation"))
-            text += "; " + note.str();
-        for (char &c : text)
-          if (c == '\n')
-            c = ' ';
-        llvm::errs() << "g4c: " << severity << ": " << placeOf(d.getLocation()) << text << "\n";
-      }) {}
 
 Progress::Progress() : terminal(isatty(STDERR_FILENO)), begin(Clock::now()), phaseBegin(begin), last(begin) {}
 Progress::~Progress() { clear(); }

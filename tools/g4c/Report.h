@@ -1,7 +1,8 @@
 /// What g4c tells a person: one line per error, progress on a terminal.
 #pragma once
 
-#include "mlir/IR/Diagnostics.h"
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/Twine.h"
 
 #include <chrono>
 #include <cstdint>
@@ -14,15 +15,6 @@ mlir::LogicalResult fail(const llvm::Twine &message);
 
 /// Tool and LLVM versions, for the artifact's header.
 std::string producer();
-
-/// Prints diagnostics, one line each: "g4c: error: tensor 'blk.0.attn_q.weight': message".
-class DiagnosticPrinter {
-public:
-  explicit DiagnosticPrinter(mlir::MLIRContext &context);
-
-private:
-  mlir::ScopedDiagnosticHandler handler;
-};
 
 /// One line on stderr that is rewritten; only on a terminal, only for what takes over a second.
 class Progress {
