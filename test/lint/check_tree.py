@@ -108,6 +108,15 @@ def link_findings(files):
                 yield path, "error", f"link to {target}, which does not exist"
 
 
+def quote_findings(files):
+    """Code that Markdown quotes from a file, marked <!-- quoted from FILE -->, still stands there."""
+    for path, text in files.items():
+        if path.endswith(".md") and not path.startswith(EXEMPT):
+            for source, quote in re.findall(r"<!-- quoted from (\S+) -->\n```\w*\n(.*?)```", text, re.S):
+                if source not in files or quote not in files[source]:
+                    yield path, "error", f"quotes what no longer stands in {source}: {quote.splitlines()[0].strip()}"
+
+
 def findings(files):
     """All findings of a tree {path: text}."""
     for path, text in files.items():
@@ -118,6 +127,7 @@ def findings(files):
         yield from ((path, *finding) for finding in listed_findings(path, text, files))
     yield from pass_findings(files)
     yield from link_findings(files)
+    yield from quote_findings(files)
 
 
 def binary_findings(build):
@@ -152,7 +162,7 @@ def self_test():
     """Each rule finds what it is there to find, and nothing in a tree that keeps it."""
     good = {
         "CMakeLists.txt": "",
-        "README.md": "[a](docs/a.md)",
+        "README.md": "[a](docs/a.md)\n<!-- quoted from runtime/kv/Pool.h -->\n```cpp\n#pragma once\n```\n",
         "docs/a.md": "",
         "runtime/kv/CMakeLists.txt": "g4_library(g4_kv SOURCES Pool.cpp)",
         "runtime/kv/Pool.cpp": '#include "runtime/kv/Pool.h"\n#include <vector>\n',
@@ -180,6 +190,7 @@ def self_test():
         "pass without entry": {"passes/gemma/Passes.td": ""},
         "pass without source": {"passes/gemma/Passes.td": "def FuseProjectionsPass :\ndef OtherPass :",
                                 "test/lit/passes/gemma/other.mlir": ""},
+        "stale quote": {"README.md": "<!-- quoted from runtime/kv/Pool.h -->\n```cpp\n#pragma twice\n```\n"},
         "dead link": {"README.md": "[a](docs/b.md)"},
     }
     for name, change in wrong.items():
