@@ -95,7 +95,8 @@ bool VulkanRunner::State::makeInstance() {
     info.ppEnabledLayerNames = &kValidation;
     info.ppEnabledExtensionNames = &extension;
   }
-  if (!ok(vkCreateInstance(&info, nullptr, &instance), "vkCreateInstance"))
+  if (!ok(vkCreateInstance(&info, nullptr, &instance),
+          "without a Vulkan driver (mesa-vulkan-drivers has one), vkCreateInstance"))
     return false;
   if (validation)
     if (auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
