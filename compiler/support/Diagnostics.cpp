@@ -49,8 +49,12 @@ void DiagnosticPrinter::print(Diagnostic &diagnostic) {
   if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
     ++errors_;
   std::string message = diagnostic.str();
-  if (auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-    stream_ << file.getFilename().getValue() << ": ";
+  if (auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>()) {
+    stream_ << file.getFilename().getValue() << ":";
+    if (file.getFilename().getValue().ends_with(".mlir")) // in a GGUF file "lines" are tensors, which have names
+      stream_ << file.getLine() << ":" << file.getColumn() << ":";
+    stream_ << " ";
+  }
   stream_ << severityName(diagnostic.getSeverity()) << ": " << message;
   std::optional<StringRef> tensor = findTensorName(diagnostic.getLocation());
   if (tensor && !StringRef(message).contains(*tensor))

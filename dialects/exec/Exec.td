@@ -163,14 +163,13 @@ def Exec_Linear : Exec_Attr<"Linear", "linear"> {
   let parameters = (ins "int64_t":$columns, "bool":$int8, ArrayRefParameter<"::g4::exec::MatrixAttr">:$parts,
                         EnumParameter<Exec_Epilogue>:$epilogue, "int64_t":$tile, "int64_t":$rowsPerItem,
                         OptionalParameter<"::g4::exec::RowAttr">:$row,
-                        OptionalParameter<"::g4::exec::FormsAttr">:$outForms,
+                        OptionalParameter<"::g4::exec::FormsAttr">:$out,
                         OptionalParameter<"::g4::exec::HeadsAttr">:$heads,
                         OptionalParameter<"::g4::exec::PerLayerAttr">:$perLayer,
                         OptionalParameter<"::mlir::FloatAttr">:$softcap);
   let assemblyFormat = [{ `<` `columns` `=` $columns `,` `int8` `=` $int8 `,` `parts` `=` `[` $parts `]` `,`
     `epilogue` `=` $epilogue `,` `tile` `=` $tile `,` `rows_per_item` `=` $rowsPerItem
-    (`,` `row` `=` $row^)? (`,` `out` `=` $outForms^)? (`,` `heads` `=` $heads^)? (`,` `per_layer` `=` $perLayer^)?
-    (`,` `softcap` `=` $softcap^)? `>` }];
+    (`,` struct($row, $out, $heads, $perLayer, $softcap)^)? `>` }];
 }
 
 def Exec_Attention : Exec_Attr<"Attention", "attention"> {
@@ -206,9 +205,9 @@ def Exec_Experts : Exec_Attr<"Experts", "experts"> {
   }];
   let parameters = (ins "int64_t":$experts, "int64_t":$used, "int64_t":$tileRows, "bool":$int8,
                         ArrayRefParameter<"::g4::exec::MatrixAttr">:$parts, "int64_t":$tile,
-                        OptionalParameter<"::g4::exec::FormsAttr">:$outForms);
+                        OptionalParameter<"::g4::exec::FormsAttr">:$out);
   let assemblyFormat = [{ `<` `experts` `=` $experts `,` `used` `=` $used `,` `tile_rows` `=` $tileRows `,` `int8` `=` $int8
-    `,` `parts` `=` `[` $parts `]` `,` `tile` `=` $tile (`,` `out` `=` $outForms^)? `>` }];
+    `,` `parts` `=` `[` $parts `]` `,` `tile` `=` $tile (`,` `out` `=` $out^)? `>` }];
 }
 
 // ---- types -----------------------------------------------------------------------------------------------
@@ -285,7 +284,7 @@ def Exec_WeightOp : Exec_Op<"weight", [Pure]> {
   let arguments = (ins Exec_StorageAttr:$storage, AnyAttr:$part, Exec_Matrix:$matrix, OptionalAttr<I64Attr>:$offset,
                        OptionalAttr<I64Attr>:$size);
   let results = (outs Exec_Weight:$result);
-  let assemblyFormat = "$storage $part `as` $matrix (`at` $offset^ `size` $size)? attr-dict";
+  let assemblyFormat = "`` $storage $part `as` $matrix (`at` $offset^ `size` $size)? attr-dict";
   let hasVerifier = 1; // weight_c1, weight_c2, weight_c3
 }
 
@@ -305,7 +304,7 @@ def Exec_SlotOp : Exec_Op<"slot", [Pure]> {
   let description = [{ Constraints: (c1) `index` is not negative. }];
   let arguments = (ins Exec_SlotKindAttr:$kind, ConfinedAttr<I64Attr, [IntNonNegative]>:$index /*slot_c1*/);
   let results = (outs Exec_Slot:$result);
-  let assemblyFormat = "$kind `[` $index `]` attr-dict";
+  let assemblyFormat = "`` $kind `[` $index `]` attr-dict";
 }
 
 def Exec_DispatchOp : Exec_Op<"dispatch", [AttrSizedOperandSegments, HasParent<"ProgramOp"> /*dispatch_c6*/,
@@ -323,7 +322,7 @@ def Exec_DispatchOp : Exec_Op<"dispatch", [AttrSizedOperandSegments, HasParent<"
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$reads, Variadic<AnyType>:$writes,
                        Exec_RowSetAttr:$set, I64Attr:$rows_per_item, I64Attr:$items_per_block, I64Attr:$layer,
                        I64Attr:$macs_per_row, DenseI64ArrayAttr:$tap_operands, StrArrayAttr:$tap_names);
-  let assemblyFormat = "$kernel `reads` `(` $reads `:` type($reads) `)` `writes` `(` $writes `:` type($writes) `)` `over` $set attr-dict";
+  let assemblyFormat = "$kernel `reads` `(` $reads `:` type($reads) `)` `writes` `(` $writes `:` type($writes) `)` `over` `` $set attr-dict";
 }
 
 def Exec_BarrierOp : Exec_Op<"barrier", [HasParent<"ProgramOp">]> {
@@ -335,7 +334,7 @@ def Exec_ReturnOp : Exec_Op<"return", [Terminator, ParentOneOf<["ProgramOp"]>]> 
   let summary = "The program's outputs.";
   let description = [{ Constraints: (c1) every output has a name. }];
   let arguments = (ins Variadic<Exec_Buffer>:$outputs, StrArrayAttr:$names);
-  let assemblyFormat = "$outputs $names attr-dict `:` type($outputs)";
+  let assemblyFormat = "$outputs $names attr-dict (`:` type($outputs)^)?";
   let hasVerifier = 1; // return_c1
 }
 

@@ -100,7 +100,7 @@ public:
       write("out", f32, (l.getParts()[0].getRows() + 15) / 16 * 16);
       break;
     case Epilogue::geglu:
-      activation("out", l.getParts()[0].getRows(), l.getOutForms().getF32(), l.getOutForms().getQ8(), true);
+      activation("out", l.getParts()[0].getRows(), l.getOut().getF32(), l.getOut().getQ8(), true);
       break;
     case Epilogue::heads: {
       HeadsAttr h = l.getHeads();
@@ -157,7 +157,7 @@ public:
       read("w" + std::to_string(i), i8);
     int64_t outputs = first.getRows() / e.getExperts();
     if (up) {
-      activation("out", outputs, e.getOutForms().getF32(), e.getOutForms().getQ8(), true);
+      activation("out", outputs, e.getOut().getF32(), e.getOut().getQ8(), true);
     } else {
       read("router_w", f32);
       write("out", f32, outputs);

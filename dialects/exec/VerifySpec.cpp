@@ -103,7 +103,7 @@ public:
                      << " parts, but there are " << parts;
     if (bool(h) != (l.getEpilogue() == Epilogue::heads) ||
         bool(l.getPerLayer()) != (l.getEpilogue() == Epilogue::per_layer) ||
-        bool(l.getOutForms()) != (l.getEpilogue() == Epilogue::geglu) ||
+        bool(l.getOut()) != (l.getEpilogue() == Epilogue::geglu) ||
         (l.getSoftcap() && l.getEpilogue() != Epilogue::softcap)) // linear_c3
       return error() << "epilogue '" << stringifyEpilogue(l.getEpilogue())
                      << "' does not take these attributes";
@@ -141,7 +141,7 @@ public:
     case Epilogue::geglu:
       if (!positiveMultiple(tile, kBlock) || rows % tile || l.getParts()[1].getRows() != rows)
         return bad();
-      return forms(l.getOutForms(), "the result");
+      return forms(l.getOut(), "the result");
     case Epilogue::heads:
       return heads(l);
     case Epilogue::per_layer: {
@@ -201,10 +201,10 @@ public:
     if (e.getUsed() <= 0 || e.getUsed() > e.getExperts() || e.getTileRows() <= 0) // experts_c1
       return error() << "tiles of " << e.getTileRows() << " rows for " << e.getUsed() << " of "
                      << e.getExperts() << " experts";
-    if ((!up && e.getParts().size() != 1) || up != bool(e.getOutForms())) // experts_c2
+    if ((!up && e.getParts().size() != 1) || up != bool(e.getOut())) // experts_c2
       return error()
              << "experts have gate and up, whose result has forms, or down alone, whose result has none";
-    if (up && failed(forms(e.getOutForms(), "the result")))
+    if (up && failed(forms(e.getOut(), "the result")))
       return failure();
     int64_t rows = e.getParts()[0].getRows(), outputs = rows / e.getExperts();
     for (MatrixAttr part : e.getParts()) // experts_c3

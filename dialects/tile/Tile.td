@@ -59,7 +59,7 @@ def Tile_LoadQuantOp : Tile_Op<"load_quant", [Pure]> {
     `weights` are the bytes of one packed matrix with `columns` columns. Nothing is expanded in memory: the
     lowering decodes in registers at the first use.
 
-    Constraints: (c1) `columns` is a multiple of the layout's super-block.
+    Constraints: (c1) the element has a packed layout and `columns` is a multiple of its super-block and of 32.
     ```mlir
     %b = tile.load_quant %w[%group, %block] columns = 1536 : memref<?xi8> -> !tile.block<q4_0>
     ```
@@ -76,6 +76,9 @@ def Tile_DotOp : Tile_Op<"dot"> {
     `result[r] = acc[r] + scale[row, block] * sum_c w[r, c] * q[row, 32 * block + c]`, the sum of codes exact in
     int32, then one fixed sequence of f32 operations, so that every target and row count gives the same bits.
     `sums[row, i]` is the sum of `q[row, 16 i .. 16 i + 15]`; it corrects for zero points and minima.
+
+    Constraints: (c1) the block is not of floats. (c2) a row of `q` has a multiple of 32 columns, of `scale` one for each
+    32 of them, of `sums` one for each 16.
     ```mlir
     %r = tile.dot %b, %q, %scale, %sums[%row, %block] acc %a : !tile.block<q4_0>, memref<?x1536xi8>, memref<?x48xf32>, memref<?x96xi32>
     ```
@@ -85,12 +88,15 @@ def Tile_DotOp : Tile_Op<"dot"> {
                        Arg<MemRefRankOf<[I32], [2]>, "", [MemRead]>:$sums, Index:$row, Index:$column_block, Tile_F32Strip:$acc);
   let results = (outs Tile_F32Strip:$result);
   let assemblyFormat = "$block `,` $q `,` $scale `,` $sums `[` $row `,` $column_block `]` `acc` $acc attr-dict `:` type($block) `,` type($q) `,` type($scale) `,` type($sums)";
+  let hasVerifier = 1;
 }
 
 def Tile_DotF32Op : Tile_Op<"dot_f32"> {
   let summary = "Adds the products of a weight block and 32 f32 activations to a strip, column by column.";
   let description = [{
     `result[r] = fma(w[r, 31], x[row, 32 * block + 31], ... fma(w[r, 0], x[row, 32 * block], acc[r]))`.
+
+    Constraints: (c1) a row of `x` has a multiple of 32 columns.
     ```mlir
     %r = tile.dot_f32 %b, %x[%row, %block] acc %a : !tile.block<q6_k>, memref<?x1536xf32>
     ```
@@ -99,31 +105,37 @@ def Tile_DotF32Op : Tile_Op<"dot_f32"> {
                        Tile_F32Strip:$acc);
   let results = (outs Tile_F32Strip:$result);
   let assemblyFormat = "$block `,` $x `[` $row `,` $column_block `]` `acc` $acc attr-dict `:` type($block) `,` type($x)";
+  let hasVerifier = 1;
 }
 
 def Tile_DequantOp : Tile_Op<"dequant"> {
   let summary = "Writes the f32 values of a weight block to scratch, one strip per column.";
   let description = [{
     For gathers of single rows (embeddings): the reader then picks its lane.
+
+    Constraints: (c1) `to` has 32 rows of 16.
     ```mlir
     tile.dequant %b, %scratch : !tile.block<q6_k>, memref<32x16xf32>
     ```
   }];
   let arguments = (ins Tile_Block:$block, Arg<MemRefRankOf<[F32], [2]>, "", [MemWrite]>:$to);
   let assemblyFormat = "$block `,` $to attr-dict `:` type($block) `,` type($to)";
+  let hasVerifier = 1;
 }
 
 def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let summary = "Reduces a strip to a scalar in a fixed tree order: halves, quarters, eighths, pairs.";
   let description = [{
-    The order is part of the meaning: all targets give the same bits. `max` ignores no NaN.
+    The order is part of the meaning: all targets give the same bits.
+
+    Constraints: (c1) the result is an element of `value`.
     ```mlir
     %s = tile.reduce sum %v : vector<16xf32> -> f32
     ```
   }];
   let arguments = (ins Tile_ReductionAttr:$kind, Tile_Strip:$value);
   let results = (outs AnyTypeOf<[F32, I32]>:$result);
-  let assemblyFormat = "$kind $value attr-dict `:` type($value) `->` type($result)";
+  let assemblyFormat = "`` $kind $value attr-dict `:` type($value) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -44,9 +44,40 @@ LogicalResult LoadQuantOp::verify() {
   return success();
 }
 
+/// Columns of a row; 0 when unknown.
+static int64_t columnsOf(Value memref) {
+  auto type = cast<MemRefType>(memref.getType());
+  return type.isDynamicDim(1) ? 0 : type.getDimSize(1);
+}
+
+LogicalResult DotOp::verify() {
+  gguf::ElementType element = getBlock().getType().getElement();
+  const module::PackedLayout *layout = module::packedLayout(gguf::stringifyElementType(element));
+  if (!layout || layout->isFloat) // dot_c1
+    return emitOpError("has int8 activations for weights of ") << gguf::stringifyElementType(element);
+  int64_t columns = columnsOf(getQ());
+  if (columns <= 0 || columns % 32 || columnsOf(getScale()) != columns / 32 || columnsOf(getSums()) != columns / 16) // dot_c2
+    return emitOpError("has ") << columnsOf(getScale()) << " scales and " << columnsOf(getSums()) << " sums for "
+                               << columns << " columns";
+  return success();
+}
+
+LogicalResult DotF32Op::verify() {
+  if (int64_t columns = columnsOf(getX()); columns <= 0 || columns % 32) // dot_f32_c1
+    return emitOpError("reads blocks of 32 from rows of ") << columns << " columns";
+  return success();
+}
+
+LogicalResult DequantOp::verify() {
+  auto type = cast<MemRefType>(getTo().getType());
+  if (type.getShape() != ArrayRef<int64_t>{32, 16}) // dequant_c1
+    return emitOpError("writes 32 strips of 16 to ") << type;
+  return success();
+}
+
 LogicalResult ReduceOp::verify() {
   Type element = cast<VectorType>(getValue().getType()).getElementType();
-  if (element != getResult().getType())
+  if (element != getResult().getType()) // reduce_c1
     return emitOpError("reduces ") << element << " but gives " << getResult().getType();
   return success();
 }

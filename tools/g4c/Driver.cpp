@@ -120,6 +120,7 @@ int g4c::run(int argc, char **argv) {
                   vector::VectorDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false); // an error is one line
   support::DiagnosticPrinter printer(&context, llvm::errs());
   return succeeded(compile(context, options)) ? 0 : 1;
 }

@@ -1,10 +1,14 @@
 #include "tools/g4c/Options.h"
 #include "compiler/targets/cpu/Cpu.h"
+#include "passes/exec/Passes.h"
+#include "passes/gemma/Passes.h"
+#include "passes/lower/Passes.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Path.h"
 
 namespace cl = llvm::cl;
 
@@ -52,16 +56,24 @@ struct CommandLine {
 Options parseOptions(int argc, char **argv) {
   auto line = std::make_shared<CommandLine>();
   auto &[category, inputs, output, emit, target, levels, activations, kv, weights, maxRows] = *line;
-  cl::HideUnrelatedOptions(category);
+  // For --mlir-print-ir-after and its like: they are here for developers, by the passes' names, but not in --help.
+  gemma::registerGemmaPasses();
+  exec::registerG4ExecPasses();
+  lower::registerG4LowerPasses();
+  cpu::registerG4CpuPasses();
   mlir::registerPassManagerCLOptions();
   mlir::registerAsmPrinterCLOptions();
   mlir::registerMLIRContextCLOptions();
+  cl::HideUnrelatedOptions(category);
   std::string message;
   llvm::raw_string_ostream errors(message);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errors)) {
     llvm::StringRef first(message);
-    first.consume_front(std::string(argv[0]) + ": ");
-    usage(first.split('\n').first.trim());
+    first.consume_front((llvm::sys::path::filename(argv[0]) + ": ").str());
+    first = first.split('\n').first.trim();
+    if (first.empty())
+      exit(2); // a value that does not parse: LLVM has said so by itself
+    usage(first);
   }
 
   Options o;

@@ -148,8 +148,13 @@ struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
       else if (auto barrier = dyn_cast<tile::BarrierOp>(op))
         barriers.push_back(barrier);
     });
-    for (tile::LoadQuantOp block : blocks)
+    for (tile::LoadQuantOp block : blocks) {
+      if (llvm::any_of(block->getUsers(), [&](Operation *user) { return user->getBlock() != block->getBlock(); })) {
+        block.emitOpError("is read in another block than its own");
+        return signalPassFailure();
+      }
       lowerBlock(block, *chosen);
+    }
     for (tile::ReduceOp reduce : reductions)
       lowerReduce(reduce);
     for (tile::BarrierOp barrier : barriers) // one thread is all lanes

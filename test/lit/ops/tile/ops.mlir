@@ -1,0 +1,40 @@
+// RUN: g4-opt %s | g4-opt | FileCheck %s
+// RUN: g4-opt %s --mlir-print-op-generic | g4-opt | FileCheck %s
+
+// CHECK-LABEL: func.func @all(
+// CHECK-SAME: %[[W:[^:]*]]: memref<?xi8>, %[[K:[^:]*]]: memref<?xi8>, %[[Q:[^:]*]]: memref<?x64xi8>, %[[SCALE:[^:]*]]: memref<?x2xf32>, %[[SUMS:[^:]*]]: memref<?x4xi32>,
+// CHECK-SAME: %[[X:[^:]*]]: memref<?x512xf32>, %[[I:[^:]*]]: index, %[[J:[^:]*]]: index, %[[ACC:[^:]*]]: vector<16xf32>, %[[N:[^:]*]]: vector<16xi32>)
+func.func @all(%w: memref<?xi8>, %k: memref<?xi8>, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, %sums: memref<?x4xi32>,
+    %x: memref<?x512xf32>, %i: index, %j: index, %acc: vector<16xf32>, %n: vector<16xi32>) -> (f32, i32) {
+  // CHECK: %[[B:.*]] = tile.load_quant %[[W]][%[[I]], %[[J]]] columns = 64 : memref<?xi8> -> <q4_0>
+  %b = tile.load_quant %w[%i, %j] columns = 64 : memref<?xi8> -> !tile.block<q4_0>
+  // CHECK: %[[S:.*]] = tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%[[I]], %[[J]]] acc %[[ACC]] : <q4_0>, memref<?x64xi8>, memref<?x2xf32>, memref<?x4xi32>
+  %s = tile.dot %b, %q, %scale, %sums[%i, %j] acc %acc : !tile.block<q4_0>, memref<?x64xi8>, memref<?x2xf32>, memref<?x4xi32>
+  // CHECK: %[[C:.*]] = tile.load_quant %[[K]][%[[I]], %[[J]]] columns = 512 : memref<?xi8> -> <q6_k>
+  %c = tile.load_quant %k[%i, %j] columns = 512 : memref<?xi8> -> !tile.block<q6_k>
+  // CHECK: %[[F:.*]] = tile.dot_f32 %[[C]], %[[X]][%[[I]], %[[J]]] acc %[[S]] : <q6_k>, memref<?x512xf32>
+  %f = tile.dot_f32 %c, %x[%i, %j] acc %s : !tile.block<q6_k>, memref<?x512xf32>
+  %scratch = memref.alloca() : memref<32x16xf32>
+  // CHECK: tile.dequant %[[C]], %{{.*}} : <q6_k>, memref<32x16xf32>
+  tile.dequant %c, %scratch : !tile.block<q6_k>, memref<32x16xf32>
+  // CHECK: tile.barrier
+  tile.barrier
+  // CHECK: tile.reduce sum %[[F]] : vector<16xf32> -> f32
+  %r = tile.reduce sum %f : vector<16xf32> -> f32
+  // CHECK: tile.reduce max %[[N]] : vector<16xi32> -> i32
+  %m = tile.reduce max %n : vector<16xi32> -> i32
+  return %r, %m : f32, i32
+}
+
+// What has no reader goes; what writes memory or orders it stays.
+// RUN: g4-opt %s --canonicalize --cse | FileCheck %s --check-prefix=CLEAN
+// CLEAN-LABEL: func.func @clean(
+// CLEAN-NOT: tile.load_quant
+// CLEAN-NOT: tile.reduce
+// CLEAN: tile.barrier
+func.func @clean(%w: memref<?xi8>, %i: index, %acc: vector<16xf32>) {
+  %b = tile.load_quant %w[%i, %i] columns = 32 : memref<?xi8> -> !tile.block<q8_0>
+  %r = tile.reduce sum %acc : vector<16xf32> -> f32
+  tile.barrier
+  return
+}

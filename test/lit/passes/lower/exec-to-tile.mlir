@@ -1,0 +1,173 @@
+// RUN: g4-opt %s --lower-exec-to-tile --canonicalize --cse | FileCheck %s
+// Kernels that have a body keep it: a module printed in this stage goes through unchanged.
+// RUN: g4-opt %s --lower-exec-to-tile > %t.once
+// RUN: g4-opt %t.once --lower-exec-to-tile | diff %t.once -
+
+// All of these are elementwise on strips of sixteen: no other width, no shuffle, no lane taken out.
+// RUN: g4-opt %s --lower-exec-to-tile | FileCheck %s --check-prefix=STRIPS --implicit-check-not=vector.shuffle --implicit-check-not=vector.extract --implicit-check-not=vector.insert --implicit-check-not=vector.transfer --implicit-check-not=vector.contract --implicit-check-not=vector.reduction --implicit-check-not=memref.subview --implicit-check-not="vector<{{[02-9]}}" --implicit-check-not="vector<1{{[0-57-9]}}" --implicit-check-not="vector<16x16"
+// STRIPS: exec.kernel @linear
+// STRIPS: exec.kernel @experts
+
+// Work items [begin, end), three to a block of eight rows (40 outputs are three tiles of 16), as blocks, items of a block,
+// tiles of four rows and single rows.
+// CHECK: exec.kernel @linear : {{.*}} {
+// CHECK-NEXT: ^bb0(%[[COUNT:.*]]: memref<?xi32>, %[[Q:.*]]: memref<?x64xi8>, %[[SCALE:.*]]: memref<?x2xf32>, %[[SUMS:.*]]: memref<?x4xi32>, %[[W:.*]]: memref<?xi8>, %[[OUT:.*]]: memref<?x48xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index):
+// CHECK: %[[ROWS32:.*]] = memref.load %[[COUNT]][%c0]
+// CHECK: %[[ROWS:.*]] = arith.index_cast %[[ROWS32]]
+// CHECK: %[[FIRST:.*]] = arith.divui %[[BEGIN]], %c3
+// CHECK: scf.for %[[BLOCK:.*]] = %[[FIRST]] to %{{.*}} step %c1 {
+// CHECK: %[[ROW0:.*]] = arith.muli %[[BLOCK]], %c8
+// CHECK: %[[LEFT:.*]] = arith.subi %[[ROWS]], %[[ROW0]]
+// CHECK: %[[N:.*]] = arith.minui %[[LEFT]], %c8
+// CHECK: scf.for %[[ITEM:.*]] = %{{.*}} to %{{.*}} step %c1 {
+// CHECK: %[[COLUMN:.*]] = arith.muli %[[ITEM]], %c16
+// CHECK: %[[TILES:.*]] = arith.divui %[[N]], %c4
+// CHECK: %[[WHOLE:.*]] = arith.muli %[[TILES]], %c4
+// CHECK: scf.for %{{.*}} = %c0 to %[[WHOLE]] step %c4 {
+// Blocks of 32 columns in order; one block of weights serves four rows.
+// CHECK: %[[S:.*]]:4 = scf.for %[[K:.*]] = %c0 to %c2 step %c1 iter_args(%[[A0:.*]] = %{{.*}}, %[[A1:.*]] = %{{.*}}, %[[A2:.*]] = %{{.*}}, %[[A3:.*]] = %{{.*}}) ->
+// CHECK-NEXT: %[[B:.*]] = tile.load_quant %[[W]][%[[ITEM]], %[[K]]] columns = 64 : memref<?xi8> -> <q4_0>
+// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A0]]
+// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A1]]
+// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A2]]
+// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A3]]
+// CHECK-COUNT-4: vector.store %[[S]]#{{[0-3]}}, %[[OUT]][%{{.*}}, %[[COLUMN]]] : memref<?x48xf32>, vector<16xf32>
+// CHECK: scf.for %{{.*}} = %[[WHOLE]] to %[[N]] step %c1 {
+// CHECK: %[[ONE:.*]] = scf.for
+// CHECK: tile.load_quant
+// CHECK-NEXT: tile.dot
+// CHECK-NEXT: scf.yield
+// CHECK: vector.store %[[ONE]], %[[OUT]]
+// CHECK: exec.end
+exec.kernel @linear : #exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 40, columns = 64>],
+  epilogue = store, tile = 16, rows_per_item = 8> {}
+
+// Floats are multiplied with f32 activations, also when others are int8.
+// CHECK: exec.kernel @floats
+// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[X:.*]]: memref<?x64xf32>, %[[W:.*]]: memref<?xi8>,
+// CHECK: tile.load_quant %[[W]]{{.*}} -> <bf16>
+// CHECK-NEXT: tile.dot_f32 %{{.*}}, %[[X]]
+// CHECK-NOT: tile.dot %
+exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element = bf16, rows = 32, columns = 64>],
+  epilogue = softcap, tile = 32, rows_per_item = 8, softcap = 30.0 : f32> {}
+
+// Two query heads share the strips of keys and the vectors of values.
+// CHECK: exec.kernel @attention
+// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[MAP:.*]]: memref<?xi32>, %[[POSITIONS:.*]]: memref<?xi32>, %[[SEQUENCES:.*]]: memref<?xi32>, %[[BLOCKS:.*]]: memref<?xi32>, %[[STRIDE:.*]]: memref<?xi32>, %[[Q:.*]]: memref<?x64xf32>, %[[KV:.*]]: memref<?xf16>, %[[OUT:.*]]: memref<?x64xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index):
+// CHECK-DAG: %[[MASKED:.*]] = arith.constant dense<-1.000000e+30> : vector<16xf32>
+// CHECK: scf.for %[[ITEM:.*]] = %[[BEGIN]] to %[[END]]
+// The row's position and sequence are found through the map; keys are those of [position - 15, position].
+// CHECK: memref.load %[[MAP]][%[[ITEM]]]
+// CHECK: memref.load %[[POSITIONS]]
+// CHECK: memref.load %[[SEQUENCES]]
+// CHECK: %[[UPPER:.*]] = arith.addi %{{.*}}, %c1
+// CHECK: %[[CLAMPED:.*]] = arith.maxui %[[UPPER]], %c16
+// CHECK: %[[LOWER:.*]] = arith.subi %[[CLAMPED]], %c16
+// Pages by absolute position: the first with a key that is seen, to the row's own.
+// CHECK: %[[FIRST:.*]] = arith.divui %[[LOWER]], %c64
+// CHECK: scf.for %[[PAGE:.*]] = %[[FIRST]] to %{{.*}} step %c1 {
+// CHECK: memref.load %[[BLOCKS]]
+// Scores: sixteen keys at a time, dimension by dimension; those outside the window are replaced, whatever they are.
+// CHECK: %[[GE:.*]] = arith.cmpi sge
+// CHECK: %[[LT:.*]] = arith.cmpi slt
+// CHECK: %[[INSIDE:.*]] = arith.andi %[[GE]], %[[LT]] : vector<16xi1>
+// CHECK: %[[SCORES:.*]]:2 = scf.for %{{.*}} = %c0 to %c32 step %c1
+// CHECK: vector.load %[[KV]]{{.*}} : memref<?xf16>, vector<16xf16>
+// CHECK-COUNT-2: math.fma
+// CHECK: arith.select %[[INSIDE]], %[[SCORES]]#0, %[[MASKED]]
+// CHECK: arith.select %[[INSIDE]], %[[SCORES]]#1, %[[MASKED]]
+// CHECK: tile.barrier
+// Running maximum and sum of each head.
+// CHECK: tile.reduce max
+// CHECK: tile.reduce sum
+// CHECK: tile.barrier
+// Values: only keys that are seen are read at all.
+// CHECK: scf.for %[[D:.*]] = %c0 to %c32 step %c16 {
+// CHECK: %[[SUMS:.*]]:2 = scf.for %{{.*}} = %[[FROM:.*]] to %[[TO:.*]] step %c1 iter_args
+// CHECK: vector.load %[[KV]]
+// CHECK-COUNT-2: math.fma
+// CHECK: arith.divf
+// CHECK: vector.store %{{.*}}, %[[OUT]]
+// CHECK: exec.end
+exec.kernel @attention : #exec.attention<heads = 2, kvHeads = 1, dim = 32, window = 16, kvElement = f16, scale = 1.0 : f32,
+  forms = <f32 = true, q8 = false>> {}
+
+// Residual, norm and int8 form of four rows at a time; scales and sums of each block of 32.
+// CHECK: exec.kernel @row
+// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[STREAM:.*]]: memref<?x32xf32>, %[[Y:.*]]: memref<?x32xf32>, %[[GAIN:.*]]: memref<?xf32>, %[[STREAM1:.*]]: memref<?x32xf32>, %[[Q:.*]]: memref<?x32xi8>, %[[SCALE:.*]]: memref<?x1xf32>, %[[SUMS:.*]]: memref<?x2xi32>, %{{.*}}: index, %{{.*}}: index):
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<4x32xf32>
+// CHECK: vector.load %[[STREAM]]
+// CHECK: vector.load %[[Y]]
+// CHECK: tile.reduce sum
+// CHECK: math.sqrt
+// CHECK: vector.load %[[GAIN]]
+// CHECK: vector.store %{{.*}}, %[[STREAM1]]
+// CHECK: tile.reduce sum
+// CHECK: tile.reduce max
+// CHECK: memref.store %{{.*}}, %[[SCALE]]
+// CHECK: math.roundeven
+// CHECK: %[[SUM:.*]] = tile.reduce sum %{{.*}} : vector<16xi32> -> i32
+// CHECK: memref.store %[[SUM]], %[[SUMS]]
+// CHECK: arith.trunci %{{.*}} : vector<16xi32> to vector<16xi8>
+// CHECK: vector.store %{{.*}}, %[[Q]]
+exec.kernel @row : #exec.row_kernel<row = <hidden = 32, int8 = true, eps = 1.0e-6 : f32, source = buffer, add = normed,
+  scaled = false, store = true, norms = [#exec.norm<normalize = true, gain = false, forms = <f32 = false, q8 = true>>]>> {}
+
+// The embedding is one lane of the packed head's group of sixteen rows; the token is found through the map.
+// CHECK: exec.kernel @embed
+// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[MAP:.*]]: memref<?xi32>, %[[TOKENS:.*]]: memref<?xi32>, %[[TABLE:.*]]: memref<?xi8>,
+// CHECK: %[[ROW32:.*]] = memref.load %[[MAP]]
+// CHECK: %[[ROW:.*]] = arith.index_cast %[[ROW32]]
+// CHECK: %[[TOKEN32:.*]] = memref.load %[[TOKENS]][%[[ROW]]]
+// CHECK: %[[TOKEN:.*]] = arith.index_cast %[[TOKEN32]]
+// CHECK: %[[GROUP:.*]] = arith.divui %[[TOKEN]], %c16
+// CHECK: %[[LANE:.*]] = arith.remui %[[TOKEN]], %c16
+// CHECK: tile.load_quant %[[TABLE]][%[[GROUP]], %{{.*}}] columns = 256
+// CHECK: tile.dequant %{{.*}}, %[[BLOCK:.*]] : <q6_k>, memref<32x16xf32>
+// CHECK: tile.barrier
+// CHECK: memref.load %[[BLOCK]][%{{.*}}, %[[LANE]]]
+exec.kernel @embed : #exec.row_kernel<row = <hidden = 256, int8 = true, eps = 1.0e-6 : f32, source = embed, add = none,
+  scaled = false, store = true, embed = <element = q6_k, rows = 64, columns = 256>, embedScale = 16.0 : f32, norms = []>> {}
+
+// A prologue is computed by every thread for itself, in scratch; the one with the block's first item stores the stream.
+// CHECK: exec.kernel @prologue
+// CHECK: %[[X:.*]] = memref.alloca() {alignment = 64 : i64} : memref<8x32xi8>
+// CHECK: %[[FIRST:.*]] = arith.cmpi eq, %{{.*}}, %c0
+// CHECK: scf.if %[[FIRST]] {
+// CHECK: vector.store %{{.*}} : memref<?x32xf32>
+// CHECK: vector.store %{{.*}}, %[[X]]
+// CHECK: tile.barrier
+// CHECK: tile.dot %{{.*}}, %[[X]],
+// CHECK: tile.dot %{{.*}}, %[[X]],
+exec.kernel @prologue : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 64, columns = 32>,
+  <element = q4_0, rows = 64, columns = 32>], epilogue = geglu, tile = 32, rows_per_item = 8,
+  row = <hidden = 32, int8 = true, eps = 1.0e-6 : f32, source = buffer, add = normed, scaled = false, store = true,
+    norms = [#exec.norm<normalize = true, gain = false, forms = <f32 = false, q8 = true>>]>,
+  out = <f32 = true, q8 = false>> {}
+
+// Keys go to their lane of a strip, values to their row; both to the page of the row's position.
+// CHECK: exec.kernel @heads
+// CHECK-NEXT: ^bb0({{.*}}, %[[KV:[^:]*]]: memref<?xbf16>, %{{[^:]*}}: index, %{{[^:]*}}: index):
+// CHECK: arith.trunci %{{.*}} : i32 to i16
+// CHECK: memref.store %{{.*}}, %[[KV]]
+// CHECK: vector.store %{{.*}}, %[[KV]]{{.*}} : memref<?xbf16>, vector<16xbf16>
+exec.kernel @heads : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 64, columns = 32>],
+  epilogue = heads, tile = 64, rows_per_item = 32, heads = <dim = 64, heads = 1, kvHeads = 1, query = false, key = true,
+  value = false, kvElement = bf16, eps = 1.0e-6 : f32>> {}
+
+// Sorting by counting: histogram, offsets, places in the order of pairs, tiles. No sum of floats anywhere.
+// CHECK: exec.kernel @sort
+// CHECK-NOT: arith.addf
+// CHECK: exec.end
+exec.kernel @sort : #exec.sort_experts<experts = 2, used = 1, tileRows = 4> {}
+
+// Tiles beyond those that the sort made are not done, though the grid has them.
+// CHECK: exec.kernel @experts
+// CHECK-NEXT: ^bb0(%[[ORDER:.*]]: memref<?xi32>, %[[TILES:.*]]: memref<?xi32>,
+// CHECK: %[[N32:.*]] = memref.load %[[TILES]][%c0]
+// CHECK: %[[N:.*]] = arith.index_cast %[[N32]]
+// CHECK: %[[ITEMS:.*]] = arith.muli %[[N]], %c2
+// CHECK: %[[STOP:.*]] = arith.minui %{{.*}}, %[[ITEMS]]
+// CHECK: scf.for %{{.*}} = %{{.*}} to %[[STOP]]
+exec.kernel @experts : #exec.experts<experts = 2, used = 1, tile_rows = 4, int8 = true,
+  parts = [<element = q8_0, rows = 64, columns = 32>], tile = 16> {}
