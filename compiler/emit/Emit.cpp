@@ -45,7 +45,10 @@ public:
   }
 
 private:
-  LogicalResult report(const Status &status) { return module.emitError() << status.message(); }
+  /// A status names its file itself.
+  LogicalResult report(const Status &status) {
+    return emitError(UnknownLoc::get(module.getContext())) << status.message();
+  }
 
   LogicalResult openFiles() {
     auto names = module->getAttrOfType<ArrayAttr>("gguf.files");
