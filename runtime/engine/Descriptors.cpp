@@ -55,12 +55,12 @@ Result<Descriptors> Descriptors::create(device::Device &device, const StepLimits
   return d;
 }
 
-void Descriptors::bind(const Step &step, const kv::KvCache &cache, const std::vector<bool> &placeholders) {
+void Descriptors::bind(const Step &step, const kv::KvCache &cache) {
   const size_t rows = step.tokens.size();
   stepSequences_.clear();
   for (size_t i = 0; i < rows; ++i) {
     const int32_t token = step.tokens[i];
-    as<int32_t>(kTokens)[i] = placeholders[size_t(token)] ? 0 : token;
+    as<int32_t>(kTokens)[i] = token;
     as<int32_t>(kPositions)[i] = int32_t(step.positions[i]);
     as<int32_t>(kRowMap)[i] = int32_t(i);
     // The sequence of the row before is the usual case; a step has few sequences.

@@ -45,8 +45,8 @@ public:
   /// Address of a slot's array (fb::Slot as a number), the same for every step.
   std::byte *slot(size_t index) const { return slots_[index]; }
 
-  /// Fills the arrays for a step that has been checked. `placeholders`: [vocabulary], true = embed id 0.
-  void bind(const Step &step, const kv::KvCache &cache, const std::vector<bool> &placeholders);
+  /// Fills the arrays for a step that has been checked.
+  void bind(const Step &step, const kv::KvCache &cache);
 
   int32_t count(module::Count which) const { return as<int32_t>(kCounts)[which]; }
 

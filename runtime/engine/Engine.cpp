@@ -26,7 +26,6 @@ struct Engine::Impl {
   Weights weights;
   Descriptors descriptors;
   std::unique_ptr<device::Memory> arena;
-  std::vector<bool> placeholders; // [vocabulary]
   const fb::Output *logits = nullptr, *hidden = nullptr;
 
   std::vector<void *> addresses;                        // all dispatches' bindings, in order
@@ -130,10 +129,6 @@ Status Engine::Impl::makeDescriptors(const EngineOptions &options) {
                         pages,       limits.layers,   limits.expertsUsed};
   G4_ASSIGN_OR_RETURN(descriptors, Descriptors::create(*device, most, ropeAngles(facts.rope_sliding()),
                                                        ropeAngles(facts.rope_global())));
-  placeholders.assign(facts.vocabulary(), false);
-  if (facts.placeholder_tokens())
-    for (uint32_t token : *facts.placeholder_tokens())
-      placeholders[token] = true;
   return {};
 }
 
@@ -348,7 +343,7 @@ Result<StepOutput> Engine::run(const Step &step, const TapFn &onTap) {
   Impl &impl = *impl_;
   G4_RETURN_IF_ERROR(impl.check(step));
   G4_RETURN_IF_ERROR(impl.reserve());
-  impl.descriptors.bind(step, *impl.cache, impl.placeholders);
+  impl.descriptors.bind(step, *impl.cache);
   if (Status status = impl.launch(onTap); !status.ok()) {
     for (const auto &[seq, rows] : impl.stepRows)
       G4_RETURN_IF_ERROR(impl.cache->truncate(seq, *impl.cache->length(seq)));

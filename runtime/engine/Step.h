@@ -12,7 +12,7 @@ namespace g4::engine {
 /// A ragged batch: rows of any number of sequences in any mixture of prefill and decode.
 /// All spans are borrowed until Engine::run returns.
 struct Step {
-  std::span<const int32_t> tokens;      ///< [rows] ids; placeholders of other media are embedded as id 0
+  std::span<const int32_t> tokens;      ///< [rows] ids, embedded as they are; a row that will carry media features has id 0
   std::span<const kv::SeqId> sequences; ///< [rows]
   std::span<const uint32_t> positions;  ///< [rows] absolute; each sequence's rows continue it without a gap
   std::span<const uint32_t> tailRows;   ///< rows whose final hidden state is wanted, ascending

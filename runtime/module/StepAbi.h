@@ -29,7 +29,7 @@ enum Count : uint32_t {
 
 // Slots, all int32 unless said:
 //   counts          [kCountSlots]
-//   tokens          [rows]              token ids, placeholders already replaced by 0
+//   tokens          [rows]              token ids; 0 in rows that carry media features
 //   positions       [rows]              absolute position in the sequence
 //   sequences       [rows]              index into the block tables
 //   row_map         [rows]              0, 1, 2, ...

@@ -32,7 +32,7 @@ protected:
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     return engine.ok() ? *std::move(engine) : nullptr;
   }
-  /// Tokens that look random and include placeholders.
+  /// Tokens that look random and include placeholders of other media.
   static std::vector<int32_t> tokens(size_t n, uint32_t seed = 1) {
     std::vector<int32_t> out(n);
     for (int32_t &token : out)

@@ -193,7 +193,7 @@ Status writeToyModule(const std::string &path, const ToyOptions &options) {
 ToyHidden toyHidden(const std::vector<int32_t> &tokens, size_t position) {
   ToyHidden hidden{0, 0};
   for (size_t p = 0; p <= position; ++p) {
-    const float x = float(tokens[p] >= 30 ? 1 : tokens[p] + 1); // placeholders are embedded as id 0
+    const float x = float(tokens[p] + 1); // as they are, placeholders too: only media replaces a row
     hidden.all += x;
     if (position - p < kToyWindow)
       hidden.window += x;
