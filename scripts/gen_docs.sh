@@ -36,7 +36,7 @@ for td in dialects/*/*.td; do
   [ "$(basename "$td" .td | tr '[:upper:]' '[:lower:]')" = "$name" ] || continue
   generate "$td" "dialect-$name.md" -gen-dialect-doc "-dialect=$name"
 done
-for td in passes/*/Passes.td; do
+for td in passes/*/Passes.td compiler/targets/*/Passes.td; do
   generate "$td" "passes-$(basename "$(dirname "$td")").md" -gen-pass-doc
 done
 
