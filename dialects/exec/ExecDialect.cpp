@@ -153,7 +153,7 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (!fits(operand, argument))
       return emitOpError("passes ") << operand << " as '" << argument.name << "', which is " << argument.type();
   Geometry geometry = geometryOf(kernel.getSpec());
-  if (getRowsPerItem() != geometry.rowsPerItem || getItemsPerBlock() != geometry.itemsPerBlock) // dispatch_c4
+  if (int64_t(getRowsPerItem()) != geometry.rowsPerItem || int64_t(getItemsPerBlock()) != geometry.itemsPerBlock) // dispatch_c4
     return emitOpError("has ") << getItemsPerBlock() << " items for " << getRowsPerItem() << " rows, but " << getKernelAttr()
                                << " has " << geometry.itemsPerBlock << " for " << geometry.rowsPerItem;
   if (getTapOperands().size() != getTapNames().size()) // dispatch_c5
