@@ -287,13 +287,16 @@ Lowering::Chain Lowering::collect(Value h) {
 }
 
 bool Lowering::canBePrologue(const Chain &chain) {
-  if (chain.embed || chain.gather || chain.pleGate || chain.scale || chain.route || chain.raw || chain.experts ||
-      !chain.y || chain.norms.size() != 1)
+  // Either an add of a normed result, or a gather of the rows that go on, and nothing else.
+  if (chain.embed || chain.pleGate || chain.scale || chain.route || chain.raw || chain.experts ||
+      bool(chain.gather) == bool(chain.y) || chain.norms.size() != 1)
     return false;
   Value norm = gemma::RmsNormOp(chain.norms.front()).getResult();
   if (!norm.hasOneUse())
     return false;
   auto linear = dyn_cast<gemma::LinearOp>(*norm.getUsers().begin());
+  if (linear && chain.gather) // the queries of the layer where pruned rows stop: its keys and values need all rows
+    return linear.getNumResults() == 1 && isa<gemma::RmsNormOp>(*linear.getResult(0).getUsers().begin());
   return linear && llvm::all_of(linear.getResults(), [](Value r) {
            return r.hasOneUse() && isa<gemma::GegluOp>(*r.getUsers().begin());
          });
@@ -504,9 +507,19 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
   MLIRContext *context = b.getContext();
   RowSet set = setOf(op.getX());
   llvm::StringMap<Value> operands;
-  put(operands, "x", activations.lookup(op.getX()));
+  RowAttr row;
+  int64_t macs = 0, rowsPerItem = kRowsPerItem;
+  if (auto it = prologues.find(op.getX()); it != prologues.end()) {
+    row = it->second.row;
+    operands = it->second.operands;
+    macs = it->second.macs;
+    rowsPerItem = kRowsPerItemWithPrologue;
+  } else {
+    put(operands, "x", activations.lookup(op.getX()));
+  }
   operands["count"] = count(set);
-  operands["map"] = map(set);
+  if (!row) // a gathering prologue reads the same map
+    operands["map"] = map(set);
   gemma::KvAppendOp append;
   gemma::RopeOp queryRope;
   bool query = false, key = false, value = false;
@@ -574,7 +587,7 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
     operands["blocks_stride"] = slot(SlotKind::counts, sliding ? module::kCountBlocksSliding : module::kCountBlocksGlobal);
   }
   SmallVector<MatrixAttr> parts;
-  int64_t macs = 0, items = 0;
+  int64_t items = 0;
   for (auto [i, part] : llvm::enumerate(op.getParts().getAsRange<gguf::PartAttr>())) {
     parts.push_back(matrixOf(part));
     operands["w" + std::to_string(i)] = weight(Storage::packed, part);
@@ -583,9 +596,9 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
   }
   auto attr = HeadsAttr::get(context, dim, heads, facts.getKvHeads(), query, key, value, append ? kvElement : Type(),
                              f32(model.getEps().convertToFloat()));
-  auto spec = LinearAttr::get(context, parts[0].getColumns(), int8, parts, Epilogue::heads, dim, kRowsPerItem, {}, {},
+  auto spec = LinearAttr::get(context, parts[0].getColumns(), int8, parts, Epilogue::heads, dim, rowsPerItem, row, {},
                               attr, {}, {});
-  dispatch(spec, "linear_heads", operands, set, kRowsPerItem, items, op, macs);
+  dispatch(spec, "linear_heads", operands, set, rowsPerItem, items, op, macs);
   return success();
 }
 
