@@ -1,6 +1,6 @@
 #include "compiler/reference/WeightReader.h"
 
-#include "compiler/reference/Dequantize.h"
+#include "compiler/quants/Dequantize.h"
 #include "runtime/base/Text.h"
 
 using namespace mlir;
@@ -39,7 +39,7 @@ Status WeightReader::readRow(gguf::WeightOp weight, int64_t row, std::span<float
       bytes = files_[file].bytes();
     if (offset > bytes.size() || at + rowBytes > bytes.size() - offset)
       return invalidArgument("the data of tensor " + quotedName(weight.getSymName()) + " is not in the file");
-    if (!dequantize(type.getElement(), bytes.subspan(offset + at, rowBytes), out))
+    if (!quants::dequantize(static_cast<gguf::Type>(type.getElement()), bytes.subspan(offset + at, rowBytes), out))
       return invalidArgument("the evaluator cannot read " +
                              gguf::stringifyElementType(type.getElement()).str());
     float factor = weight.getFactorOrOne();

@@ -1,10 +1,10 @@
 // Written from the block layouts in ggml-common.h. Fields are little-endian; no block is aligned.
-#include "compiler/reference/Dequantize.h"
+#include "compiler/quants/Dequantize.h"
 
 #include <bit>
 #include <cstring>
 
-namespace g4::reference {
+namespace g4::quants {
 namespace {
 
 using Bytes = const uint8_t *;
@@ -118,8 +118,8 @@ void q6_k(Bytes b, float *y) { // 128 bytes low nibbles, 64 bytes high pairs, 16
 
 using Decoder = void (*)(Bytes, float *);
 
-Decoder decoderOf(gguf::ElementType type) {
-  using enum gguf::ElementType;
+Decoder decoderOf(gguf::Type type) {
+  using enum gguf::Type;
   switch (type) {
   case kF32:
     return f32;
@@ -143,11 +143,9 @@ Decoder decoderOf(gguf::ElementType type) {
     return q5_k;
   case kQ6_K:
     return q6_k;
-  case kQ2_K:
-  case kQ3_K:
+  default:
     return nullptr;
   }
-  return nullptr;
 }
 
 } // namespace
@@ -165,10 +163,13 @@ float halfToFloat(uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
-bool dequantize(gguf::ElementType type, std::span<const std::byte> blocks, std::span<float> out) {
+bool dequantize(gguf::Type type, std::span<const std::byte> blocks, std::span<float> out) {
   Decoder decode = decoderOf(type);
-  size_t elements = gguf::getBlockElements(type), bytes = gguf::getBlockBytes(type);
-  if (!decode || blocks.size() % bytes || blocks.size() / bytes * elements != out.size())
+  const gguf::TypeInfo *info = gguf::typeInfo(static_cast<uint32_t>(type));
+  if (!decode || !info)
+    return false;
+  size_t elements = info->blockElements, bytes = info->blockBytes;
+  if (blocks.size() % bytes || blocks.size() / bytes * elements != out.size())
     return false;
   Bytes block = reinterpret_cast<Bytes>(blocks.data());
   for (size_t i = 0; i < out.size(); i += elements, block += bytes)
@@ -176,4 +177,4 @@ bool dequantize(gguf::ElementType type, std::span<const std::byte> blocks, std::
   return true;
 }
 
-} // namespace g4::reference
+} // namespace g4::quants

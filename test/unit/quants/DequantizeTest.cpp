@@ -1,16 +1,16 @@
 // One block of each format, its bytes and values worked out by hand from the layouts. The fixtures' quantised
 // files (test_evaluator.py) cover the rest against gguf-py.
-#include "compiler/reference/Dequantize.h"
+#include "compiler/quants/Dequantize.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-namespace g4::reference {
+namespace g4::quants {
 namespace {
 
-using gguf::ElementType;
+using gguf::Type;
 
 // Halves that appear below.
 constexpr int kOne[] = {0x00, 0x3c}, kTwo[] = {0x00, 0x40}, kHalf[] = {0x00, 0x38};
@@ -24,9 +24,9 @@ struct Block {
   Block &half(const int (&bits)[2]) { return add(bits[0]).add(bits[1]); }
 };
 
-std::vector<float> decode(ElementType type, const Block &block) {
-  std::vector<float> values(block.bytes.size() / gguf::getBlockBytes(type) * gguf::getBlockElements(type),
-                            NAN);
+std::vector<float> decode(Type type, const Block &block) {
+  const gguf::TypeInfo &info = *gguf::typeInfo(static_cast<uint32_t>(type));
+  std::vector<float> values(block.bytes.size() / info.blockBytes * info.blockElements, NAN);
   EXPECT_TRUE(dequantize(type, block.bytes, values));
   return values;
 }
@@ -49,7 +49,7 @@ TEST(DequantizeTest, Bfloat16IsTheTopHalfOfAFloat) {
 }
 
 TEST(DequantizeTest, Q4_0HasLowNibblesFirstAndIsCentredAtEight) {
-  auto y = decode(ElementType::kQ4_0, Block().half(kTwo).add(0x9f).add(0x80, 15));
+  auto y = decode(Type::kQ4_0, Block().half(kTwo).add(0x9f).add(0x80, 15));
   EXPECT_EQ(y[0], 14.0f);  // (15 - 8) * 2
   EXPECT_EQ(y[16], 2.0f);  // (9 - 8) * 2
   EXPECT_EQ(y[1], -16.0f); // (0 - 8) * 2
@@ -57,14 +57,14 @@ TEST(DequantizeTest, Q4_0HasLowNibblesFirstAndIsCentredAtEight) {
 }
 
 TEST(DequantizeTest, Q4_1AddsAMinimum) {
-  auto y = decode(ElementType::kQ4_1, Block().half(kTwo).half(kHalf).add(0x3f, 16));
+  auto y = decode(Type::kQ4_1, Block().half(kTwo).half(kHalf).add(0x3f, 16));
   EXPECT_EQ(y[5], 30.5f);
   EXPECT_EQ(y[21], 6.5f);
 }
 
 TEST(DequantizeTest, Q5_0TakesItsFifthBitsFromAWord) {
   // Bits 0 and 17: elements 0 and 17.
-  auto y = decode(ElementType::kQ5_0, Block().half(kOne).add(0x01).add(0).add(0x02).add(0).add(0x21, 16));
+  auto y = decode(Type::kQ5_0, Block().half(kOne).add(0x01).add(0).add(0x02).add(0).add(0x21, 16));
   EXPECT_EQ(y[0], 1.0f);   // 1 + 16 - 16
   EXPECT_EQ(y[1], -15.0f); // 1 - 16
   EXPECT_EQ(y[16], -14.0f);
@@ -73,7 +73,7 @@ TEST(DequantizeTest, Q5_0TakesItsFifthBitsFromAWord) {
 
 TEST(DequantizeTest, Q5_1AddsAMinimum) {
   auto y =
-      decode(ElementType::kQ5_1, Block().half(kOne).half(kHalf).add(0x01).add(0, 2).add(0x80).add(0x21, 16));
+      decode(Type::kQ5_1, Block().half(kOne).half(kHalf).add(0x01).add(0, 2).add(0x80).add(0x21, 16));
   EXPECT_EQ(y[0], 17.5f);
   EXPECT_EQ(y[1], 1.5f);
   EXPECT_EQ(y[16], 2.5f);
@@ -81,7 +81,7 @@ TEST(DequantizeTest, Q5_1AddsAMinimum) {
 }
 
 TEST(DequantizeTest, Q8_0IsSigned) {
-  auto y = decode(ElementType::kQ8_0, Block().half(kHalf).add(0x80).add(0x7f).add(0xff, 30));
+  auto y = decode(Type::kQ8_0, Block().half(kHalf).add(0x80).add(0x7f).add(0xff, 30));
   EXPECT_EQ(y[0], -64.0f);
   EXPECT_EQ(y[1], 63.5f);
   EXPECT_EQ(y[31], -0.5f);
@@ -94,7 +94,7 @@ TEST(DequantizeTest, Q4_KUnpacksSixBitScalesAndMinimums) {
   block.half(kOne).half(kTwo);
   block.add(0x43).add(0, 3).add(0x85).add(0, 3).add(0x42).add(0, 3); // 12 bytes of pairs
   block.add(0xa7, 32).add(0, 32).add(0x6b, 32).add(0, 32);
-  auto y = decode(ElementType::kQ4_K, block);
+  auto y = decode(Type::kQ4_K, block);
   EXPECT_EQ(y[0], 3 * 7 - 2 * 5.0f);
   EXPECT_EQ(y[31], 3 * 7 - 2 * 5.0f);
   EXPECT_EQ(y[32], 0.0f); // pair 1 is 0, 0
@@ -107,7 +107,7 @@ TEST(DequantizeTest, Q5_KTakesTheFifthBitOfGroupJFromBitJ) {
   block.add(1, 4).add(0, 4).add(1, 4); // scales 1, minimums 0
   block.add(0x05, 32);                 // groups 0 and 2 have the fifth bit
   block.add(0x32, 128);
-  auto y = decode(ElementType::kQ5_K, block);
+  auto y = decode(Type::kQ5_K, block);
   EXPECT_EQ(y[0], 18.0f);
   EXPECT_EQ(y[32], 3.0f);
   EXPECT_EQ(y[64], 18.0f);
@@ -121,7 +121,7 @@ TEST(DequantizeTest, Q6_KCombinesNibblesPairsOfBitsAndSignedScales) {
   block.add(0xe4, 32).add(0, 32);               // 11 10 01 00: quarters 3, 2, 1, 0
   block.add(1, 2).add(0xff, 2).add(2, 2).add(3, 2).add(1, 8);
   block.half(kHalf);
-  auto y = decode(ElementType::kQ6_K, block);
+  auto y = decode(Type::kQ6_K, block);
   EXPECT_EQ(y[0], 0.5f * 1 * (1 - 32));
   EXPECT_EQ(y[32], 0.5f * -1 * ((3 | 1 << 4) - 32));
   EXPECT_EQ(y[64], 0.5f * 2 * ((2 | 2 << 4) - 32));
@@ -132,13 +132,13 @@ TEST(DequantizeTest, Q6_KCombinesNibblesPairsOfBitsAndSignedScales) {
 TEST(DequantizeTest, RefusesPartOfABlockAndFormatsItDoesNotKnow) {
   std::vector<std::byte> bytes(34 + 1);
   std::vector<float> values(32);
-  EXPECT_FALSE(dequantize(ElementType::kQ8_0, bytes, values));
-  EXPECT_FALSE(dequantize(ElementType::kQ8_0, std::span(bytes).first(34), std::span(values).first(31)));
-  EXPECT_TRUE(dequantize(ElementType::kQ8_0, std::span(bytes).first(34), values));
+  EXPECT_FALSE(dequantize(Type::kQ8_0, bytes, values));
+  EXPECT_FALSE(dequantize(Type::kQ8_0, std::span(bytes).first(34), std::span(values).first(31)));
+  EXPECT_TRUE(dequantize(Type::kQ8_0, std::span(bytes).first(34), values));
   std::vector<std::byte> other(84);
   std::vector<float> many(256);
-  EXPECT_FALSE(dequantize(ElementType::kQ2_K, other, many));
+  EXPECT_FALSE(dequantize(Type::kQ2_K, other, many));
 }
 
 } // namespace
-} // namespace g4::reference
+} // namespace g4::quants
