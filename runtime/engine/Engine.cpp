@@ -116,7 +116,8 @@ Status Engine::Impl::makeCache(const EngineOptions &options) {
     geometry.layers.push_back(
         {layer->kv_class() == fb::KvClass::sliding ? kv::PageClass::kSliding : kv::PageClass::kGlobal,
          kvElement(layer->element()), layer->page_bytes()});
-  kv::Capacity capacity = kv::capacityFor(geometry, options.maxSequences, limits.contextTokens, limits.rows);
+  kv::Capacity capacity = kv::capacityFor(geometry, options.maxSequences, limits.contextTokens, limits.rows,
+                                          options.holds);
   capacity.poisonFreePages = options.poisonFreePages;
   G4_ASSIGN_OR_RETURN(cache, kv::KvCache::create(*device, std::move(geometry), capacity));
   return {};
@@ -367,6 +368,7 @@ kv::SeqId Engine::openSequence() { return impl_->cache->open(); }
 Status Engine::closeSequence(kv::SeqId seq) { return impl_->cache->close(seq); }
 Result<uint32_t> Engine::length(kv::SeqId seq) const { return impl_->cache->length(seq); }
 Status Engine::truncate(kv::SeqId seq, uint32_t length) { return impl_->cache->truncate(seq, length); }
+Status Engine::hold(kv::SeqId seq) { return impl_->cache->hold(seq); }
 const kv::KvCache &Engine::cache() const { return *impl_->cache; }
 const StepCounters &Engine::counters() const { return impl_->counters; }
 

@@ -16,6 +16,7 @@ struct EngineOptions {
   uint32_t maxSequences = 1;               ///< open at the same time
   uint32_t contextTokens = 0;              ///< positions per sequence; 0: the model's context
   std::optional<uint64_t> weightSeed = {}; ///< makes weights up; only for a module compiled without
+  bool holds = false;                      ///< every sequence may hold
   bool poisonFreePages = false;            ///< tests: NaN in every free K/V page
 };
 
@@ -47,6 +48,8 @@ public:
   Result<uint32_t> length(kv::SeqId seq) const;
   /// Forgets positions [length, ...) of `seq`. Errors: as kv::KvCache::truncate.
   Status truncate(kv::SeqId seq, uint32_t length);
+  /// Keeps a way back to the present length of `seq`: see kv::KvCache::hold. For engines with `holds`.
+  Status hold(kv::SeqId seq);
   const kv::KvCache &cache() const;
 
   /// Runs one step: appends its rows to their sequences. All or nothing: a step that fails leaves every

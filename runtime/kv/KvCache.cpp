@@ -28,12 +28,14 @@ Status unknownSequence(SeqId seq) { return invalidArgument("no sequence " + std:
 } // namespace
 
 Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens,
-                     uint32_t stepRows) {
+                     uint32_t stepRows, bool holds) {
   const uint32_t t = geometry.pageTokens;
   const uint64_t global = uint64_t(sequences) * ceilDiv(contextTokens, t);
   // Before a step a sequence holds the pages of the window before its last boundary and the page after it; a
   // step of r rows adds at most ceil(r / t) pages and one for the odd end. All sequences share stepRows.
-  const uint64_t sliding = uint64_t(sequences) * (ceilDiv(geometry.window - 1, t) + 2) + ceilDiv(stepRows, t);
+  // A hold keeps as many: the window before a boundary, the page after it, and one more.
+  const uint64_t perSequence = (holds ? 2 : 1) * uint64_t(ceilDiv(geometry.window - 1, t) + 2);
+  const uint64_t sliding = sequences * perSequence + ceilDiv(stepRows, t);
   constexpr uint64_t kMost = std::numeric_limits<PageId>::max();
   Capacity capacity{};
   capacity.globalPages = uint32_t(std::min(global, kMost));
@@ -117,11 +119,21 @@ Status KvCache::advance(SeqId seq, uint32_t tokens) {
   sequence->length += tokens;
   const uint32_t boundary = sequence->length / geometry_.pageTokens * geometry_.pageTokens;
   const uint32_t keep = firstPageOfWindow(boundary);
-  for (; sequence->firstSlidingPage < keep; ++sequence->firstSlidingPage) {
-    PageId &page = sequence->blocks[size_t(PageClass::kSliding)][sequence->firstSlidingPage];
-    release(PageClass::kSliding, page);
-    page = kNoPage;
-  }
+  for (; sequence->firstSlidingPage < keep; ++sequence->firstSlidingPage)
+    if (!sequence->holds(sequence->firstSlidingPage))
+      releaseSliding(*sequence, sequence->firstSlidingPage);
+  return {};
+}
+
+Status KvCache::hold(SeqId seq) {
+  Sequence *sequence = find(seq);
+  if (!sequence)
+    return unknownSequence(seq);
+  const uint32_t end = std::min(sequence->heldEnd, sequence->firstSlidingPage);
+  for (uint32_t page = sequence->heldFirst; page < end; ++page)
+    releaseSliding(*sequence, page);
+  sequence->heldFirst = sequence->firstSlidingPage;
+  sequence->heldEnd = sequence->length / geometry_.pageTokens + 2;
   return {};
 }
 
@@ -132,9 +144,16 @@ Status KvCache::truncate(SeqId seq, uint32_t length) {
   if (length > sequence->length)
     return invalidArgument("cannot cut a sequence of " + std::to_string(sequence->length) + " positions to " +
                            std::to_string(length));
-  if (firstPageOfWindow(length) < sequence->firstSlidingPage && length < sequence->length)
+  const uint32_t first = firstPageOfWindow(length);
+  const bool held =
+      first >= sequence->heldFirst && length <= uint64_t(sequence->heldEnd) * geometry_.pageTokens;
+  if (length > 0 && length < sequence->length && first < sequence->firstSlidingPage && !held)
     return invalidArgument("cannot cut to " + std::to_string(length) +
                            " positions: the sliding window before them was released");
+  if (length < sequence->length)
+    sequence->firstSlidingPage = std::min(sequence->firstSlidingPage, first);
+  if (length == 0)
+    sequence->heldFirst = sequence->heldEnd = 0;
   sequence->length = length;
   shrink(*sequence, ceilDiv(length, geometry_.pageTokens));
   return {};
@@ -168,6 +187,12 @@ void KvCache::shrink(Sequence &sequence, uint32_t pages) {
       release(pageClass, blocks.back());
   }
   sequence.firstSlidingPage = std::min(sequence.firstSlidingPage, pages);
+}
+
+void KvCache::releaseSliding(Sequence &sequence, uint32_t index) {
+  PageId &page = sequence.blocks[size_t(PageClass::kSliding)][index];
+  release(PageClass::kSliding, page);
+  page = kNoPage;
 }
 
 void KvCache::release(PageClass pageClass, PageId page) {

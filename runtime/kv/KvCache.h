@@ -37,8 +37,9 @@ struct Capacity {
 };
 
 /// Pages for `sequences` sequences of at most `contextTokens` positions, with at most `stepRows` rows in one
-/// step.
-Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens, uint32_t stepRows);
+/// step. `holds`: each of them may hold (KvCache::hold).
+Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens, uint32_t stepRows,
+                     bool holds = false);
 
 /// What a sequence is called; never reused within a cache.
 enum class SeqId : uint64_t {};
@@ -71,9 +72,14 @@ public:
   /// Errors: kInvalidArgument (unknown sequence, or more than was reserved).
   Status advance(SeqId seq, uint32_t tokens);
 
-  /// Forgets positions [length, ...). Unused reserved pages go back too, so truncate(seq, length(seq)) undoes
+  /// Keeps a way back: however far `seq` grows, it can be truncated to the present length, and to up to a page
+  /// more. Costs the sliding pages of one window, until the next hold or close.
+  /// Errors: kInvalidArgument (unknown sequence).
+  Status hold(SeqId seq);
+
+  /// Forgets positions [length, ...), or all. Unused reserved pages go back too, so truncate(seq, length(seq)) undoes
   /// a reserve. Errors: kInvalidArgument when `length` is beyond the sequence, or so far back that its window
-  /// was released.
+  /// was released and is not held.
   Status truncate(SeqId seq, uint32_t length);
 
   /// Page ids of `seq` by absolute page number (position / pageTokens); kNoPage = released.
@@ -93,14 +99,17 @@ private:
   struct Sequence {
     SeqId id;
     uint32_t length = 0;
-    uint32_t firstSlidingPage = 0; // pages before it were released
+    uint32_t firstSlidingPage = 0; // pages before it were released, or are held
+    uint32_t heldFirst = 0, heldEnd = 0; // sliding pages that stay
     std::array<std::vector<PageId>, kPageClasses> blocks;
+    bool holds(uint32_t page) const { return page >= heldFirst && page < heldEnd; }
   };
 
   KvCache(Geometry geometry, Capacity capacity);
   Sequence *find(SeqId seq);
   const Sequence *find(SeqId seq) const;
   void shrink(Sequence &sequence, uint32_t pages);
+  void releaseSliding(Sequence &sequence, uint32_t index);
   void release(PageClass pageClass, PageId page);
   void poison(PageClass pageClass, PageId page);
   uint32_t firstPageOfWindow(uint32_t length) const;

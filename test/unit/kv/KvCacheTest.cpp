@@ -127,6 +127,49 @@ TEST_F(KvCacheTest, TruncateGoesBackToTheLastBoundaryButNotPastItsWindow) {
   EXPECT_EQ(*cache->length(seq), 5 * kTokens);
 }
 
+TEST_F(KvCacheTest, AHoldIsAWayBackHoweverFarTheSequenceGrew) {
+  for (const uint32_t start : {1u, 100u, 5 * kTokens, 5 * kTokens + 17}) {
+    for (const uint32_t more : {0u, 30u, kTokens - 1}) {
+      Geometry geometry{kTokens, kWindow, {}};
+      auto cache = make(capacityFor(geometry, 1, 40 * kTokens, kTokens, true));
+      const SeqId seq = cache->open();
+      while (*cache->length(seq) < start)
+        append(*cache, seq, 1);
+      ASSERT_TRUE(cache->hold(seq).ok());
+      append(*cache, seq, more);
+      const auto before = cache->blocks(seq, PageClass::kSliding);
+      const std::vector<PageId> pages(before.begin(), before.end());
+      for (int i = 0; i < 20; ++i)
+        append(*cache, seq, kTokens);
+      ASSERT_TRUE(cache->truncate(seq, start + more).ok()) << start << "+" << more;
+      const auto after = cache->blocks(seq, PageClass::kSliding);
+      const uint32_t first = start + more >= kWindow ? (start + more - kWindow + 1) / kTokens : 0;
+      ASSERT_EQ(after.size(), pages.size());
+      for (uint32_t page = first; page < pages.size(); ++page)
+        EXPECT_EQ(after[page], pages[page]) << page;
+      append(*cache, seq, kTokens); // and on again
+      ASSERT_TRUE(cache->close(seq).ok());
+      EXPECT_EQ(cache->pool(PageClass::kSliding).used(), 0u);
+    }
+  }
+}
+
+TEST_F(KvCacheTest, TheNextHoldLetsGoOfTheLast) {
+  Geometry geometry{kTokens, kWindow, {}};
+  auto cache = make(capacityFor(geometry, 1, 400 * kTokens, kTokens, true));
+  const SeqId seq = cache->open();
+  for (int i = 0; i < 100; ++i) {
+    append(*cache, seq, kTokens);
+    append(*cache, seq, kTokens);
+    ASSERT_TRUE(cache->hold(seq).ok()); // would run out of pages if holds added up
+    if (i > 0) // the first one is within the window
+      EXPECT_EQ(cache->truncate(seq, *cache->length(seq) - kTokens - 1).code(), Code::kInvalidArgument);
+  }
+  ASSERT_TRUE(cache->truncate(seq, 0).ok());
+  EXPECT_EQ(cache->pool(PageClass::kSliding).used(), 0u);
+  EXPECT_EQ(cache->hold(SeqId(99)).code(), Code::kInvalidArgument);
+}
+
 TEST_F(KvCacheTest, TruncateToTheLengthUndoesAReserve) {
   auto cache = make({16, 16});
   const SeqId seq = cache->open();
