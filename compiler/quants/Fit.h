@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 namespace g4::quants {
 
@@ -40,6 +41,10 @@ inline uint16_t toHalf(float v) {
   constexpr float kLargest = 65504;
   _Float16 h = static_cast<_Float16>(v > kLargest ? kLargest : v < -kLargest ? -kLargest : v);
   return std::bit_cast<uint16_t>(h);
+}
+/// Whether a normal f16 has this value.
+inline bool fitsHalf(float v) {
+  return (std::bit_cast<uint32_t>(v) & 0x1fff) == 0 && std::fabs(v) <= 65504 && std::fabs(v) >= 0x1p-14f;
 }
 inline float roundToHalf(float v) { return static_cast<float>(std::bit_cast<_Float16>(toHalf(v))); }
 
@@ -94,42 +99,55 @@ template <int N> float largest(const Values<N> &v) {
   return best;
 }
 
+inline bool all(I4 v) { return v[0] && v[1] && v[2] && v[3]; }
+
 /// The scale d, rounded by `round`, for which code(x / d) * d comes closest to x. `starts` are codes for the value
 /// of largest magnitude. `exact` is the largest integer code to try for blocks that are multiples of one scale; 0: none.
 template <int N, class Coder, class Round>
-float fitScale(const Values<N> &v, const Coder &coder, const float *starts, int startCount, int exact, Round round) {
+float fitScale(const Values<N> &v, const Coder &coder, std::span<const float> starts, int exact, Round round) {
   float top = largest(v);
   if (top == 0)
     return 0;
   for (int c = 1; c <= exact; ++c) {
-    float d = round(top / static_cast<float>(c));
-    if (d * static_cast<float>(c) != top)
+    float size = top / static_cast<float>(c);
+    if (size * static_cast<float>(c) != top || !fitsHalf(size))
       continue;
-    for (float signedScale : {d, -d}) { // the range of codes may hold -c but not c
-      bool same = true;
-      for (int i = 0; i < N / 4 && same; ++i) {
-        F4 q = coder(v.x[i] * splat(1 / signedScale)) * splat(signedScale);
-        I4 equal = q == v.x[i];
-        same = equal[0] && equal[1] && equal[2] && equal[3];
-      }
-      if (same)
-        return signedScale;
+    for (float d : {size, -size}) { // the range of codes may hold -c but not c
+      int i = 0;
+      while (i < N / 4 && all(coder(v.x[i] * splat(inverse(d))) * splat(d) == v.x[i]))
+        ++i;
+      if (i == N / 4)
+        return d;
     }
   }
-  float best = 0, bestError = std::numeric_limits<float>::infinity(), refit = 0;
-  auto consider = [&](float d) {
+  // The start whose refit, to its own codes, leaves least: sum(w x x) - gain.
+  float refit = 0, gain = 0;
+  auto offer = [&](float xq, float qq) {
+    if (qq > 0 && xq * xq > gain * qq) {
+      refit = xq / qq;
+      gain = xq * refit;
+    }
+  };
+  for (float start : starts) {
+    F4 xq = {}, qq = {}, inv = splat(start / top);
+    for (int i = 0; i < N / 4; ++i) {
+      F4 q = coder(v.x[i] * inv), wq = v.w[i] * q;
+      xq += wq * v.x[i];
+      qq += wq * q;
+    }
+    offer(sum(xq), sum(qq));
+  }
+  // From there back and forth, now with scales as they are stored.
+  float best = 0, bestError = std::numeric_limits<float>::infinity();
+  constexpr int kRefits = 4;
+  for (int i = 0; i < kRefits; ++i) {
+    float d = round(refit);
     ScaleSums s = measure(v, coder, d);
     if (!(s.error < bestError))
-      return false;
+      break;
     best = d;
     bestError = s.error;
-    refit = s.qq > 0 ? s.xq / s.qq : 0;
-    return true;
-  };
-  for (int i = 0; i < startCount; ++i)
-    consider(round(top / starts[i]));
-  // Each start above was measured as it is; the best of them and its neighbours are worth refining.
-  for (int i = 0; i < 4 && refit != 0 && consider(round(refit)); ++i) {
+    offer(s.xq, s.qq);
   }
   return best;
 }
@@ -169,6 +187,18 @@ template <int N, class Round> Affine fitAffine(const Values<N> &v, float top, bo
   }
   if (belowZero)
     low = std::fmin(low, 0.0f);
+  // A block that is a multiple of one scale above its minimum is kept as it is.
+  for (int c = 1; c <= static_cast<int>(top) && !belowZero && round(low) == low; ++c) {
+    float d = (high - low) / static_cast<float>(c);
+    if (d * static_cast<float>(c) != high - low || !fitsHalf(d))
+      continue;
+    int i = 0;
+    F4 scale = splat(d), offset = splat(low), inv = splat(inverse(d));
+    while (i < N / 4 && all(scale * RangeCoder{0, top}((v.x[i] - offset) * inv) + offset == v.x[i]))
+      ++i;
+    if (i == N / 4)
+      return {d, low, 0};
+  }
   Affine best;
   auto consider = [&](float d, float m) {
     d = round(d);

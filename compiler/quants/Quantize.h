@@ -8,7 +8,7 @@
 
 namespace g4::quants {
 
-/// The types that `quantize` writes, cheapest first; null-free names are those of gguf::typeInfo.
+/// The types that `quantize` writes, fewest bits first.
 std::span<const gguf::Type> quantizableTypes();
 bool canQuantize(gguf::Type type);
 

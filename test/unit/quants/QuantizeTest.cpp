@@ -150,7 +150,8 @@ TEST(QuantizeTest, ConstantAndLonelyValuesSurvive) {
   for (Type type : blockTypes()) {
     std::vector<float> lonely(256);
     lonely[77] = -3;
-    EXPECT_LT(relativeError(lonely, roundTrip(type, lonely)), 0.01) << infoOf(type).name;
+    // iq4_nl has no code for 0: what stands for it is 1 where the largest value is 113 or -127.
+    EXPECT_LT(relativeError(lonely, roundTrip(type, lonely)), type == Type::kIQ4_NL ? 0.05 : 0.01) << infoOf(type).name;
     for (float value : {0.75f, -0.75f}) {
       std::vector<float> constant(256, value);
       EXPECT_LT(relativeError(constant, roundTrip(type, constant)), 0.01) << infoOf(type).name << " of " << value;
@@ -201,7 +202,8 @@ TEST(QuantizeTest, ImportanceLowersTheErrorItCounts) {
     w[i] = row[i % row.size()];
   for (Type type : blockTypes()) {
     double with = relativeError(x, roundTrip(type, x, w), w), without = relativeError(x, roundTrip(type, x), w);
-    EXPECT_LT(with, 0.97 * without) << infoOf(type).name;
+    // mxfp4 has a power of two for each block and little to choose.
+    EXPECT_LT(with, (type == Type::kMXFP4 ? 1.0 : 0.97) * without) << infoOf(type).name;
   }
 }
 
