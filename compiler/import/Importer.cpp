@@ -58,7 +58,7 @@ OwningOpRef<ModuleOp> importGguf(MLIRContext &context, ArrayRef<std::string> pat
 
   OwningOpRef<ModuleOp> module = ModuleOp::create(source->loc());
   OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
-  SmallVector<StringRef> files(paths.begin(), paths.end());
+  SmallVector<StringRef> files(source->paths().begin(), source->paths().end());
   (*module)->setAttr(gguf::kFilesAttr, builder.getStrArrayAttr(files));
 
   // Weights go in front of the model as its body asks for them.

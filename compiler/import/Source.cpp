@@ -1,5 +1,7 @@
 #include "compiler/import/Source.h"
 
+#include "compiler/import/gguf/Parts.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 
 #include "runtime/base/Text.h"
@@ -30,19 +32,14 @@ LogicalResult checkArchitecture(const Source &source) {
 std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string> paths,
                                      bool allowMissingData) {
   auto source = std::unique_ptr<Source>(new Source(context));
-  if (paths.empty()) {
-    emitError(UnknownLoc::get(&context)) << "no GGUF file given";
+  auto files = gguf::openParts(paths, {.allowMissingData = allowMissingData});
+  if (!files.ok()) {
+    emitError(UnknownLoc::get(&context)) << files.status().message(); // which names the file
     return nullptr;
   }
-  source->paths_.assign(paths.begin(), paths.end());
-  for (const std::string &path : paths) {
-    auto file = gguf::File::open(path, {.allowMissingData = allowMissingData});
-    if (!file.ok()) {
-      emitError(UnknownLoc::get(&context)) << file.status().message(); // which names the file
-      return nullptr;
-    }
-    source->files_.push_back(*std::move(file));
-  }
+  source->files_ = *std::move(files);
+  for (const auto &file : source->files_)
+    source->paths_.push_back(file->path());
   if (failed(checkArchitecture(*source)))
     return nullptr;
   for (auto [fileIndex, file] : llvm::enumerate(source->files_)) {

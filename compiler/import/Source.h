@@ -29,11 +29,12 @@ struct TensorRef {
 
 class Source {
 public:
-  /// Null after an error diagnostic.
+  /// Opens the files that `paths` name, all parts of a split model. Null after an error diagnostic.
   static std::unique_ptr<Source> open(mlir::MLIRContext &context, llvm::ArrayRef<std::string> paths,
                                       bool allowMissingData);
 
   mlir::MLIRContext &context() const { return context_; }
+  /// The files, in the order that `TensorRef::file` counts.
   llvm::ArrayRef<std::string> paths() const { return paths_; }
   /// The file that holds the model's metadata: the first.
   const gguf::File &metadata() const { return *files_.front(); }

@@ -14,13 +14,12 @@ namespace {
 const char *severityName(DiagnosticSeverity severity) {
   switch (severity) {
   case DiagnosticSeverity::Note:
+  case DiagnosticSeverity::Remark:
     return "note";
   case DiagnosticSeverity::Warning:
     return "warning";
   case DiagnosticSeverity::Error:
     return "error";
-  case DiagnosticSeverity::Remark:
-    return "remark";
   }
   return "error";
 }
@@ -33,8 +32,8 @@ std::optional<StringRef> findTensorName(Location loc) {
   return std::nullopt;
 }
 
-DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, raw_ostream &stream, bool remarks)
-    : context_(context), stream_(stream), remarks_(remarks) {
+DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, raw_ostream &stream)
+    : context_(context), stream_(stream) {
   handler_ = context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
     print(diagnostic);
     return success();
@@ -44,8 +43,6 @@ DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, raw_ostream &stream, 
 DiagnosticPrinter::~DiagnosticPrinter() { context_->getDiagEngine().eraseHandler(handler_); }
 
 void DiagnosticPrinter::print(Diagnostic &diagnostic) {
-  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark && !remarks_)
-    return;
   if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
     ++errors_;
   std::string message = diagnostic.str();

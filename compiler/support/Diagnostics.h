@@ -15,11 +15,11 @@ std::optional<llvm::StringRef> findTensorName(mlir::Location loc);
 
 /// Prints each diagnostic of a context as one line, e.g.
 /// `model.gguf: error: result has 3 columns, expected 4 (in GGUF tensor 'blk.0.attn_q.weight')`, its notes
-/// below. The tensor is left out where the message names it already. MLIR's own printer drops it. Owner:
-/// borrows `context` and `stream`, which must outlive it. Remarks are printed only when asked for.
+/// below. The tensor is left out where the message names it already. MLIR's own printer drops it. Remarks
+/// are called notes, as people do. Owner: borrows `context` and `stream`, which must outlive it.
 class DiagnosticPrinter {
 public:
-  DiagnosticPrinter(mlir::MLIRContext *context, llvm::raw_ostream &stream, bool remarks = false);
+  DiagnosticPrinter(mlir::MLIRContext *context, llvm::raw_ostream &stream);
   ~DiagnosticPrinter();
   DiagnosticPrinter(const DiagnosticPrinter &) = delete;
   DiagnosticPrinter &operator=(const DiagnosticPrinter &) = delete;
@@ -31,7 +31,6 @@ private:
 
   mlir::MLIRContext *context_;
   llvm::raw_ostream &stream_;
-  bool remarks_;
   unsigned errors_ = 0;
   mlir::DiagnosticEngine::HandlerID handler_;
 };

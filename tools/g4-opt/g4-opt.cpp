@@ -65,7 +65,7 @@ bool isGguf(llvm::StringRef path) { return path.ends_with(".gguf"); }
 /// The imported module as text with locations, for MlirOptMain; null after an error.
 std::unique_ptr<llvm::MemoryBuffer> importToText(mlir::DialectRegistry &registry, const std::string &path) {
   mlir::MLIRContext context(registry);
-  g4::support::DiagnosticPrinter printer(&context, llvm::errs(), /*remarks=*/true);
+  g4::support::DiagnosticPrinter printer(&context, llvm::errs());
   auto module = g4::importer::importGguf(context, path, {.allowMissingData = true});
   if (!module)
     return nullptr;
@@ -78,7 +78,7 @@ std::unique_ptr<llvm::MemoryBuffer> importToText(mlir::DialectRegistry &registry
 int evaluate(mlir::DialectRegistry &registry, const mlir::MlirOptMainConfig &config, const std::string &path,
              const g4::EvaluateFlags &flags) {
   mlir::MLIRContext context(registry);
-  g4::support::DiagnosticPrinter printer(&context, llvm::errs(), /*remarks=*/true);
+  g4::support::DiagnosticPrinter printer(&context, llvm::errs());
   mlir::OwningOpRef<mlir::ModuleOp> module = isGguf(path)
                                                  ? g4::importer::importGguf(context, path, {})
                                                  : mlir::parseSourceFile<mlir::ModuleOp>(path, &context);

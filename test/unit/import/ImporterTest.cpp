@@ -324,10 +324,11 @@ TEST(DiagnosticPrinterTest, AddsTheTensorWhereTheMessageDoesNotNameIt) {
                               FileLineColLoc::get(&context, "m.gguf", 7, 0));
   emitError(FusedLoc::get(&context, {loc, UnknownLoc::get(&context)})) << "3 columns, expected 4";
   emitWarning(loc) << "'blk.0.attn_q.weight' is odd";
-  emitRemark(loc) << "not shown";
+  emitRemark(loc) << "3 tensors are odd";
   emitError(UnknownLoc::get(&context)) << "no place";
   EXPECT_EQ(text, "m.gguf: error: 3 columns, expected 4 (in GGUF tensor 'blk.0.attn_q.weight')\n"
                   "m.gguf: warning: 'blk.0.attn_q.weight' is odd\n"
+                  "m.gguf: note: 3 tensors are odd (in GGUF tensor 'blk.0.attn_q.weight')\n"
                   "error: no place\n");
   EXPECT_EQ(printer.errors(), 2u);
 }
