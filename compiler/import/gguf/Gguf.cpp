@@ -65,6 +65,7 @@ std::span<const std::byte> File::data(const Tensor &tensor) const {
 void File::releasePages(const Tensor &tensor) const { impl_->file.release(data(tensor)); }
 
 const std::vector<std::pair<std::string, Value>> &File::metadata() const { return impl_->header.metadata; }
+std::span<const std::byte> File::metadataBytes(size_t index) const { return impl_->header.metadataBytes[index]; }
 
 const Value *File::find(std::string_view key) const {
   const size_t index = findMetadata(impl_->header, key);

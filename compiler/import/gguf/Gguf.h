@@ -78,6 +78,8 @@ public:
   void releasePages(const Tensor &tensor) const;
 
   const std::vector<std::pair<std::string, Value>> &metadata() const;
+  /// Entry `index` of `metadata()` as the file stores it: key, value type, value. For writing it again.
+  std::span<const std::byte> metadataBytes(size_t index) const;
   const Value *find(std::string_view key) const;
   // Typed look-ups with widening between integer kinds; nullopt when absent **or of another type**.
   std::optional<uint64_t> getUint(std::string_view key) const;

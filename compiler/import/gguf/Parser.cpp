@@ -76,6 +76,8 @@ public:
       : file_(file), end_(std::min<uint64_t>(file.size(), kMaxHeaderBytes)) {}
 
   uint64_t offset() const { return offset_; }
+  /// What was read from `begin` on.
+  std::span<const std::byte> since(uint64_t begin) const { return file_.subspan(begin, offset_ - begin); }
   uint64_t remaining() const { return end_ - offset_; }
 
   /// An error unless `size` bytes are left.
@@ -243,6 +245,7 @@ Result<Value> readValue(Reader &reader) {
 }
 
 Status readKeyValue(Reader &reader, Header &header) {
+  const uint64_t begin = reader.offset();
   G4_ASSIGN_OR_RETURN(const std::string_view key, reader.readString("key", kMaxKeyBytes));
   if (key.empty())
     return invalidArgument("the key that ends at offset " + num(reader.offset()) + " is empty");
@@ -250,6 +253,7 @@ Status readKeyValue(Reader &reader, Header &header) {
   if (!value.ok())
     return Status(value.status()).withContext("key " + quotedName(key));
   header.metadata.emplace_back(key, *std::move(value));
+  header.metadataBytes.push_back(reader.since(begin));
   return {};
 }
 
@@ -404,6 +408,7 @@ Result<Header> parseHeader(std::span<const std::byte> bytes, File::Options optio
   G4_ASSIGN_OR_RETURN(const auto metadataCount, reader.read<uint64_t>("metadata count"));
   G4_RETURN_IF_ERROR(reader.checkCount(metadataCount, kMinKeyValueBytes, "metadata count"));
   header.metadata.reserve(metadataCount);
+  header.metadataBytes.reserve(metadataCount);
   for (uint64_t i = 0; i < metadataCount; ++i)
     G4_RETURN_IF_ERROR(readKeyValue(reader, header));
   G4_RETURN_IF_ERROR(reader.checkCount(tensorCount, kMinTensorBytes, "tensor count"));

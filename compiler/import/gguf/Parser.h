@@ -8,6 +8,7 @@ namespace g4::gguf {
 struct Header {
   uint32_t version = 0;
   std::vector<std::pair<std::string, Value>> metadata;
+  std::vector<std::span<const std::byte>> metadataBytes; ///< of each entry: key, type, value
   std::vector<Tensor> tensors;
   // Indices in the order of names. Sorted, not hashed: a crafted file cannot make look-ups slow.
   std::vector<uint32_t> metadataByName;

@@ -96,6 +96,12 @@ TEST_F(SmallGguf, ALookUpOfAnotherTypeOrAnAbsentKeyFindsNothing) {
 TEST_F(SmallGguf, MetadataAndTensorsKeepTheOrderOfTheFile) {
   EXPECT_EQ(file->metadata().front().first, "general.architecture");
   EXPECT_EQ(file->metadata().back().first, "empty");
+  // Entries written one after the other, as stored, are the metadata section again.
+  std::string again;
+  for (size_t i = 0; i < file->metadata().size(); ++i)
+    again.append(reinterpret_cast<const char *>(file->metadataBytes(i).data()), file->metadataBytes(i).size());
+  EXPECT_EQ(bytes.substr(4 + 4 + 8 + 8, again.size()), again);
+  EXPECT_TRUE(again.starts_with(test::ggufString("general.architecture"))) << again;
   ASSERT_EQ(file->tensors().size(), 4u);
   EXPECT_EQ(file->tensors()[0].name, "norm");
   EXPECT_EQ(file->tensors()[2].name, "experts");
