@@ -24,6 +24,7 @@ private:
   void addKv(exec::ProgramOp program);
   LogicalResult addProgram(exec::ProgramOp program);
   LogicalResult addFacts(exec::ProgramOp program);
+  void addSampling(const gguf::File &file, fb::SamplingT &sampling);
   std::unique_ptr<fb::BindingT> bind(Value v);
   std::unique_ptr<fb::RopeT> rope(gemma::RopeAttr attr);
   template <class Attr> Attr fact(exec::ProgramOp program, StringRef name) {
@@ -199,19 +200,41 @@ std::unique_ptr<fb::RopeT> HeaderBuilder::rope(gemma::RopeAttr attr) {
   int64_t pairs = attr.getDim() / 2;
   rope->dim = attr.getDim();
   rope->base = attr.getBaseValue();
-  rope->factors.assign(pairs, 1.0f);
-  if (!attr.getFactors())
-    return rope;
   // Without data: the first quarter of the pairs turns, as in every published model.
-  for (int64_t j = pairs / 4; j < pairs; ++j)
-    rope->factors[j] = 1e30f;
-  const gguf::Tensor *tensor = files.front()->findTensor(attr.getFactors().getValue().str());
-  const gguf::TypeInfo *info = tensor ? gguf::typeInfo(tensor->ggmlType) : nullptr;
-  const module::PackedLayout *layout = info ? module::packedLayout(info->name) : nullptr;
-  std::span<const std::byte> data = tensor ? files.front()->data(*tensor) : std::span<const std::byte>();
-  if (layout && layout->isFloat && data.size() >= size_t(pairs) * layout->bits / 8)
-    widenRow(*layout, pairs, data.data(), 1.0f, rope->factors.data());
+  int64_t turning = attr.getFactors() ? pairs / 4 : attr.getTurning() ? attr.getTurning() : pairs;
+  rope->factors.assign(pairs, 1e30f);
+  std::fill_n(rope->factors.begin(), turning, 1.0f);
+  for (const gguf::File *file : files) {
+    const gguf::Tensor *tensor = attr.getFactors() ? file->findTensor(attr.getFactors().getValue().str()) : nullptr;
+    const gguf::TypeInfo *info = tensor ? gguf::typeInfo(tensor->ggmlType) : nullptr;
+    const module::PackedLayout *layout = info ? module::packedLayout(info->name) : nullptr;
+    std::span<const std::byte> data = tensor ? file->data(*tensor) : std::span<const std::byte>();
+    if (layout && layout->isFloat && data.size() >= size_t(pairs) * layout->bits / 8)
+      widenRow(*layout, pairs, data.data(), 1.0f, rope->factors.data());
+  }
   return rope;
+}
+
+/// The file's sampling defaults. One that no sampler could use is left out with a warning: the model is good without.
+void HeaderBuilder::addSampling(const gguf::File &file, fb::SamplingT &sampling) {
+  auto read = [&](StringRef name, double most, auto &to) {
+    std::string key = ("general.sampling." + name).str();
+    const gguf::Value *value = file.find(key);
+    if (!value)
+      return;
+    std::optional<double> number = file.getFloat(key);
+    if (auto whole = file.getUint(key))
+      number = double(*whole);
+    if (number && *number >= 0 && *number <= most) // false for a NaN
+      to = static_cast<std::remove_reference_t<decltype(to)>>(*number);
+    else
+      emitWarning(FileLineColLoc::get(module.getContext(), file.path(), 0, 0))
+          << key << " is no number from 0 to " << int64_t(most) << "; using " << double(to);
+  };
+  read("temp", 1e6, sampling.temperature);
+  read("top_k", INT32_MAX, sampling.top_k);
+  read("top_p", 1, sampling.top_p);
+  read("min_p", 1, sampling.min_p);
 }
 
 LogicalResult HeaderBuilder::addFacts(exec::ProgramOp program) {
@@ -262,15 +285,7 @@ LogicalResult HeaderBuilder::addFacts(exec::ProgramOp program) {
           facts->placeholder_tokens.push_back(id);
   facts->chat_template = text("tokenizer.chat_template");
   facts->sampling = std::make_unique<fb::SamplingT>();
-  auto real = [&](const char *key, float &to) {
-    if (auto v = file.getFloat(key))
-      to = *v;
-  };
-  real("general.sampling.temp", facts->sampling->temperature);
-  real("general.sampling.top_p", facts->sampling->top_p);
-  real("general.sampling.min_p", facts->sampling->min_p);
-  if (auto k = file.getUint("general.sampling.top_k"))
-    facts->sampling->top_k = int32_t(std::min<uint64_t>(*k, INT32_MAX));
+  addSampling(file, *facts->sampling);
   header.facts = std::move(facts);
   return success();
 }

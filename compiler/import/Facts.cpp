@@ -108,6 +108,7 @@ private:
   LogicalResult readOwnKv(int64_t index, LayerFacts &layer, TensorRef fused);
   LogicalResult readMlp(int64_t index, LayerFacts &layer);
   LogicalResult readPerLayerInputs();
+  LogicalResult readRope();
   LogicalResult readOutputScale();
 
   TensorRef require(int64_t layer, StringRef name) { return source_.require(layerName(layer, name)); }
@@ -124,6 +125,7 @@ private:
   ModelFacts facts_;
   llvm::StringSet<> warned_;
   std::vector<uint64_t> statedKvHeads_, statedHeads_, statedFf_;
+  bool oneKvHeads_ = false; ///< the metadata gives one number of K/V heads for layers of both kinds
 };
 
 void Reader::compare(StringRef key, std::optional<uint64_t> stated, int64_t found, int64_t layer) {
@@ -240,10 +242,11 @@ LogicalResult Reader::readKinds(int64_t layers) {
     facts_.layers[i].sharesKv = true;
 
   // Older files give the global layers' K/V heads under a key of their own.
-  if (auto global = meta_.uint({"attention.global_head_count_kv"}); global && !statedKvHeads_.empty())
-    for (int64_t i = 0; i < layers; ++i)
-      if (!facts_.layers[i].sliding)
-        statedKvHeads_[i] = *global;
+  auto global = meta_.uint({"attention.global_head_count_kv"});
+  for (int64_t i = 0; global && i < static_cast<int64_t>(statedKvHeads_.size()); ++i)
+    if (i < layers && !facts_.layers[i].sliding)
+      statedKvHeads_[i] = *global;
+  oneKvHeads_ = !global && meta_.uint({"attention.head_count_kv"});
   return success();
 }
 
@@ -273,7 +276,8 @@ LogicalResult Reader::readOwnKv(int64_t index, LayerFacts &layer, TensorRef fuse
   if (layer.heads % layer.kvHeads)
     return source_.error() << "layer " << index << " has " << layer.heads << " query heads, which "
                            << layer.kvHeads << " K/V heads do not divide";
-  compare("attention.head_count_kv", stated, layer.kvHeads, index);
+  if (layer.sliding || !oneKvHeads_) // one number is the sliding layers'
+    compare("attention.head_count_kv", stated, layer.kvHeads, index);
   return success();
 }
 
@@ -393,6 +397,21 @@ LogicalResult Reader::readOutputScale() {
   return success();
 }
 
+/// A file without the factors says what share of a head turns.
+LogicalResult Reader::readRope() {
+  if (source_.find(kRopeFactors) || facts_.ropeDimGlobal == 0)
+    return success();
+  auto share = meta_.number({"rope.partial_rotary_factor"});
+  if (!share)
+    return source_.require(kRopeFactors), failure();
+  facts_.ropeTurning =
+      *share > 0 && *share <= 1 ? static_cast<int64_t>(*share * facts_.ropeDimGlobal / 2) : 0;
+  if (facts_.ropeTurning == 0)
+    return source_.error() << meta_.full("rope.partial_rotary_factor") << " is " << *share
+                           << ", expected a share of a head of " << facts_.ropeDimGlobal << ", up to 1";
+  return success();
+}
+
 std::optional<ModelFacts> Reader::read() {
   auto layers = meta_.size("block_count", kMaxLayers);
   if (!layers || failed(readModel(*layers)))
@@ -400,7 +419,7 @@ std::optional<ModelFacts> Reader::read() {
   for (int64_t i = 0; i < *layers; ++i)
     if (failed(readAttention(i, facts_.layers[i])) || failed(readMlp(i, facts_.layers[i])))
       return std::nullopt;
-  if (failed(readPerLayerInputs()) || failed(readOutputScale()))
+  if (failed(readPerLayerInputs()) || failed(readRope()) || failed(readOutputScale()))
     return std::nullopt;
   // A kind that no layer has still needs a rope in the model; it is never used.
   if (facts_.ropeDimSliding == 0)

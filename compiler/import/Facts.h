@@ -33,12 +33,16 @@ struct ModelFacts {
   double ropeBaseGlobal = 0;
   int64_t ropeDimSliding = 0;
   int64_t ropeDimGlobal = 0;
+  int64_t ropeTurning = 0;     ///< pairs that turn in global layers where no tensor says it; 0: a tensor does
   bool hasOutputScale = false; ///< layer_output_scale, in every layer or in none
   std::vector<LayerFacts> layers;
 };
 
 /// `blk.<layer>.<name>`.
 std::string layerName(int64_t layer, llvm::StringRef name);
+
+/// The tensor of the global layers' rope factors.
+inline constexpr const char *kRopeFactors = "rope_freqs.weight";
 
 /// Nothing after an error diagnostic. Metadata that disagrees with the weights is a warning.
 std::optional<ModelFacts> readFacts(const Source &source);

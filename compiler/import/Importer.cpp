@@ -28,16 +28,16 @@ ModelOp createModel(OpBuilder &builder, Location loc, const ModelFacts &facts,
                     FlatSymbolRefAttr ropeFactors) {
   MLIRContext *context = builder.getContext();
   auto i64 = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-  auto rope = [&](int64_t dim, double base, FlatSymbolRefAttr factors) {
-    return RopeAttr::get(context, dim, builder.getF64FloatAttr(base), factors);
+  auto rope = [&](int64_t dim, double base, FlatSymbolRefAttr factors, int64_t turning) {
+    return RopeAttr::get(context, dim, builder.getF64FloatAttr(base), factors, turning);
   };
-  auto model = ModelOp::create(builder, loc, builder.getStringAttr("text"), i64(facts.hidden),
-                               i64(facts.vocabulary), i64(facts.contextLength), i64(facts.window),
-                               builder.getF32FloatAttr(facts.eps), i64(facts.expertsUsed),
-                               i64(facts.perLayerWidth), builder.getF32FloatAttr(facts.softcap),
-                               rope(facts.ropeDimSliding, facts.ropeBaseSliding, {}),
-                               rope(facts.ropeDimGlobal, facts.ropeBaseGlobal, ropeFactors),
-                               layerAttrs(context, facts), ActivationTypeAttr(), KvElementAttr());
+  auto model = ModelOp::create(
+      builder, loc, builder.getStringAttr("text"), i64(facts.hidden), i64(facts.vocabulary),
+      i64(facts.contextLength), i64(facts.window), builder.getF32FloatAttr(facts.eps), i64(facts.expertsUsed),
+      i64(facts.perLayerWidth), builder.getF32FloatAttr(facts.softcap),
+      rope(facts.ropeDimSliding, facts.ropeBaseSliding, {}, 0),
+      rope(facts.ropeDimGlobal, facts.ropeBaseGlobal, ropeFactors, facts.ropeTurning),
+      layerAttrs(context, facts), ActivationTypeAttr(), KvElementAttr());
   Block &block = model.getBody().emplaceBlock();
   for (RowSet set : {RowSet::kBody, RowSet::kTail, RowSet::kLogits})
     block.addArgument(RowsType::get(context, set), loc);
@@ -64,10 +64,11 @@ OwningOpRef<ModuleOp> importGguf(MLIRContext &context, ArrayRef<std::string> pat
   // Weights go in front of the model as its body asks for them.
   Weights weights(*source, builder);
   FlatSymbolRefAttr ropeFactors;
-  if (llvm::any_of(facts->layers, [](const LayerFacts &layer) { return !layer.sliding; }))
-    ropeFactors = weights.vector("rope_freqs.weight", facts->ropeDimGlobal / 2).symbol;
+  bool anyGlobal = llvm::any_of(facts->layers, [](const LayerFacts &layer) { return !layer.sliding; });
+  if (anyGlobal && facts->ropeTurning == 0)
+    ropeFactors = weights.vector(kRopeFactors, facts->ropeDimGlobal / 2).symbol;
   else
-    weights.ignore("rope_freqs.weight");
+    weights.ignore(kRopeFactors);
   if (weights.failed())
     return {};
   ModelOp model = createModel(builder, source->loc(), *facts, ropeFactors);

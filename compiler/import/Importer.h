@@ -14,9 +14,9 @@ struct ImportOptions {
   bool allowMissingData = false;
 };
 
-/// Reads the model that `paths` hold together (one file, or the parts of a split one, of which one is enough) into a module with
-/// `gguf.files`, a `gguf.weight` per tensor that the model uses, and one `gemma.model` in import form: all
-/// layers on the body rows, one linear per projection, sharing layers on `gemma.kv_shared`.
+/// Reads the model that `paths` hold together (one file, or the parts of a split one, of which one is enough)
+/// into a module with `gguf.files`, a `gguf.weight` per tensor that the model uses, and one `gemma.model` in
+/// import form: all layers on the body rows, one linear per projection, sharing layers on `gemma.kv_shared`.
 /// Reads headers only; weights are named, not loaded.
 /// Owner:   the caller owns the module; it holds no reference to the files.
 /// Threads: one per context.

@@ -44,7 +44,7 @@ private:
   Value rope(Location loc, Value x, int64_t heads);
   Value add(Location loc, Value a, Value b);
 
-  Weight gain(ArrayRef<std::string> names) { return weights_.vector(names, facts_.hidden); }
+  Weight gain(const std::string &name) { return weights_.vector(name, facts_.hidden); }
   Rows plain(const std::string &tensor, int64_t rows, int64_t columns) {
     return {weights_.matrix(tensor, rows, columns), 0};
   }
@@ -153,7 +153,7 @@ Value LayerBuilder::attention(Value h) {
                           b_.getI64IntegerAttr(layer_->heads), f32(1.0), layerAttr(), TapKindAttr());
   Rows output = plain(name("attn_output.weight"), facts_.hidden, queries);
   Value o = linear(attended, output, facts_.hidden, tap(TapKind::kAttention));
-  Weight post = gain({name("post_attention_norm.weight"), name("attn_post_norm.weight")});
+  Weight post = gain(name("post_attention_norm.weight"));
   return add(post.loc(), h, norm(o, post, 1));
 }
 
@@ -215,7 +215,7 @@ Value LayerBuilder::mlp(Value h) {
     Weight post = gain(name("post_ffw_norm_2.weight"));
     m = add(post.loc(), m, norm(e, post, 1));
   }
-  Weight post = gain({name("post_ffw_norm.weight"), name("ffn_post_norm.weight")});
+  Weight post = gain(name("post_ffw_norm.weight"));
   return add(post.loc(), h, norm(m, post, 1));
 }
 
@@ -273,7 +273,7 @@ LogicalResult LayerBuilder::build() {
     h.getDefiningOp()->setAttr("tap", tap(TapKind::kLayer));
   }
   layer_ = nullptr;
-  Weight outputNorm = gain(std::string("output_norm.weight"));
+  Weight outputNorm = gain("output_norm.weight");
   Weight head = source_.find("output.weight")
                     ? weights_.matrix("output.weight", facts_.vocabulary, facts_.hidden)
                     : table;

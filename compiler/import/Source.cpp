@@ -13,18 +13,53 @@ namespace {
 
 constexpr const char *kArchitecture = "gemma4";
 
+/// What a file of another architecture holds, for a person.
+std::string describe(StringRef architecture) {
+  std::string key = "general.architecture is " + quotedName(architecture);
+  if (architecture == "gemma4-assistant" || architecture == "gemma4_assistant")
+    return "a draft model (" + key + "), which compiles only together with its target";
+  if (architecture == "clip")
+    return "the image and audio encoders of a model (" + key + "), not the model itself";
+  if (architecture.starts_with("gemma"))
+    return "an older Gemma model (" + key + "); g4 compiles Gemma 4";
+  return "another kind of model (" + key + "); g4 compiles Gemma 4";
+}
+
 LogicalResult checkArchitecture(const Source &source) {
   const std::string *architecture = source.metadata().getString("general.architecture");
-  if (architecture && *architecture == kArchitecture)
-    return success();
-  InFlightDiagnostic diag = source.error();
   if (!architecture)
-    return diag << "not a Gemma 4 model: the file has no general.architecture";
-  diag << "not a Gemma 4 model: general.architecture is " << quotedName(*architecture) << ", expected "
-       << quotedName(kArchitecture);
-  if (StringRef(*architecture).starts_with(kArchitecture))
-    diag << " (a draft model compiles only together with its target)";
-  return diag;
+    return source.error() << "not a Gemma 4 model: the file has no general.architecture";
+  if (*architecture == kArchitecture)
+    return success();
+  return source.error() << "not a Gemma 4 model but " << describe(*architecture);
+}
+
+struct Spelling {
+  const char *known, *other;
+};
+
+// What other converters call a layer's tensors.
+constexpr Spelling kSpellings[] = {
+    {"post_attention_norm.weight", "attn_post_norm.weight"},
+    {"ffn_norm.weight", "ffn_pre_norm.weight"},
+    {"post_ffw_norm.weight", "ffn_post_norm.weight"},
+    {"pre_ffw_norm_2.weight", "ffn_pre_norm_2.weight"},
+    {"post_ffw_norm_1.weight", "ffn_post_norm_1.weight"},
+    {"post_ffw_norm_2.weight", "ffn_post_norm_2.weight"},
+    {"layer_output_scale.weight", "layer_scalar"},
+    {"ffn_down_exps.scale", "ffn_gate_inp.per_expert_scale"},
+};
+
+/// The name that the importer asks for, for a tensor under another spelling; empty for all others.
+std::string knownName(StringRef name) {
+  StringRef rest = name;
+  int64_t layer;
+  if (!rest.consume_front("blk.") || rest.consumeInteger(10, layer) || !rest.consume_front("."))
+    return "";
+  for (Spelling spelling : kSpellings)
+    if (rest == spelling.other)
+      return (name.drop_back(rest.size()) + spelling.known).str();
+  return "";
 }
 
 } // namespace
@@ -52,6 +87,9 @@ std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string>
       source->order_.push_back(ref);
     }
   }
+  for (TensorRef ref : source->order_) // after all names: a tensor under the known one comes first
+    if (std::string known = knownName(ref.tensor->name); !known.empty())
+      source->byName_.try_emplace(known, ref);
   return source;
 }
 
@@ -62,10 +100,10 @@ TensorRef Source::find(ArrayRef<std::string> names) const {
   return {};
 }
 
-TensorRef Source::require(ArrayRef<std::string> names) const {
-  TensorRef found = find(names);
+TensorRef Source::require(const std::string &name) const {
+  TensorRef found = find(name);
   if (!found)
-    error() << "missing tensor " << quotedName(names.front());
+    error() << "missing tensor " << quotedName(name);
   return found;
 }
 

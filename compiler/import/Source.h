@@ -39,12 +39,11 @@ public:
   /// The file that holds the model's metadata: the first.
   const gguf::File &metadata() const { return *files_.front(); }
 
-  /// The first of `names` that is there. Does not count as a use.
+  /// The first of `names` that is there, under that name or another spelling of it. Does not count as a use.
   TensorRef find(llvm::ArrayRef<std::string> names) const;
   TensorRef find(const std::string &name) const { return find(llvm::ArrayRef(name)); }
-  /// As `find`; an error names the first name when none is there.
-  TensorRef require(llvm::ArrayRef<std::string> names) const;
-  TensorRef require(const std::string &name) const { return require(llvm::ArrayRef(name)); }
+  /// As `find`; an error when it is not there.
+  TensorRef require(const std::string &name) const;
 
   /// Every tensor, file by file.
   llvm::ArrayRef<TensorRef> tensors() const { return order_; }

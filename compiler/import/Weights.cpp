@@ -92,10 +92,10 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
   return weight;
 }
 
-Weight Weights::vector(ArrayRef<std::string> names, int64_t length) {
+Weight Weights::vector(const std::string &name, int64_t length) {
   if (failed_)
     return fail(); // one error is enough
-  TensorRef tensor = source_.require(names);
+  TensorRef tensor = source_.require(name);
   if (!tensor)
     return fail();
   return use(tensor, tensor.tensor->name, 1, length, /*floats=*/true);

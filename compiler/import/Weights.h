@@ -8,8 +8,8 @@
 
 namespace g4::importer {
 
-/// A weight and the location of its tensor. The symbol is null after an error; only the first error is reported,
-/// so a builder may go on and ask `Weights::failed` later.
+/// A weight and the location of its tensor. The symbol is null after an error; only the first error is
+/// reported, so a builder may go on and ask `Weights::failed` later.
 struct Weight {
   mlir::FlatSymbolRefAttr symbol;
   mlir::LocationAttr location;
@@ -24,9 +24,8 @@ public:
   /// From now on new weights go in front of `op`.
   void insertBefore(mlir::Operation *op) { builder_.setInsertionPoint(op); }
 
-  /// One row of `length` floats, under the first of `names` that is there.
-  Weight vector(llvm::ArrayRef<std::string> names, int64_t length);
-  Weight vector(const std::string &name, int64_t length) { return vector(llvm::ArrayRef(name), length); }
+  /// One row of `length` floats.
+  Weight vector(const std::string &name, int64_t length);
   /// `rows` rows of `columns`.
   Weight matrix(const std::string &name, int64_t rows, int64_t columns);
   /// `experts` matrices of `rows` x `columns`: one tensor of three dimensions, or one tensor per expert named

@@ -172,6 +172,9 @@ Status Evaluator::visit(RopeOp op) {
   std::vector<float> factors;
   if (attr.getFactors()) {
     G4_ASSIGN_OR_RETURN(factors, vector(attr.getFactors()));
+  } else if (attr.getTurning()) {
+    factors.assign(attr.getDim() / 2, 1e30f); // pairs that do not turn
+    std::fill_n(factors.begin(), attr.getTurning(), 1.0f);
   }
   const std::vector<int64_t> &rows = positions(op.getRows().getType().getSet());
   Matrix result = get(op.getX());

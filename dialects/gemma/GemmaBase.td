@@ -76,17 +76,21 @@ def Gemma_RopeAttr : Gemma_Attr<"Rope", "rope"> {
   let summary = "The rotary embedding of one kind of layer.";
   let description = [{
     Pair `j` of the `dim / 2` pairs `(x[j], x[j + dim/2])` turns by `position * base^(-2 j / dim) / factor[j]`;
-    `factors` is a one-row weight of `dim / 2` elements, absent when every factor is 1.
+    `factors` is a one-row weight of `dim / 2` elements, absent when every factor is 1. Files without that tensor
+    say how many pairs turn: the first `turning` ones, or all when it is 0.
 
-    Constraints: (c1) `dim` is even and positive. (c2) `base` is an f64 above 1.
+    Constraints: (c1) `dim` is even and positive. (c2) `base` is an f64 above 1. (c3) `turning` is 0 to `dim / 2`,
+    and 0 with `factors`.
     ```mlir
     #gemma.rope<dim = 512, base = 1.000000e+06 : f64, factors = @rope_freqs.weight>
+    #gemma.rope<dim = 512, base = 1.000000e+06 : f64, turning = 64>
     ```
   }];
   let parameters = (ins "int64_t":$dim, "::mlir::FloatAttr":$base,
-                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$factors);
-  let assemblyFormat = "`<` struct($dim, $base, $factors) `>`";
-  let genVerifyDecl = 1; // c1, c2
+                        OptionalParameter<"::mlir::FlatSymbolRefAttr">:$factors,
+                        DefaultValuedParameter<"int64_t", "0">:$turning);
+  let assemblyFormat = "`<` struct($dim, $base, $factors, $turning) `>`";
+  let genVerifyDecl = 1; // c1 to c3
   let extraClassDeclaration = [{
     double getBaseValue() const { return getBase().getValueAsDouble(); }
   }];

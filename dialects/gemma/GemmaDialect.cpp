@@ -60,11 +60,13 @@ std::optional<std::string> getTapName(Operation *op) {
 }
 
 LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t dim, FloatAttr base,
-                               FlatSymbolRefAttr) {
+                               FlatSymbolRefAttr factors, int64_t turning) {
   if (dim <= 0 || dim % 2) // rope_attr_c1
     return emitError() << "rope dimension " << dim << " is not even and positive";
   if (!base || !base.getType().isF64() || !(base.getValueAsDouble() > 1.0)) // rope_attr_c2
     return emitError() << "rope base is not an f64 above 1";
+  if (turning < 0 || turning > (factors ? 0 : dim / 2)) // rope_attr_c3
+    return emitError() << "rope turns " << turning << " pairs, expected 0 to " << (factors ? 0 : dim / 2);
   return success();
 }
 

@@ -125,21 +125,32 @@ TEST(ImporterTest, SplitExpertsAreTwoStacks) {
 }
 
 TEST(ImporterTest, OneTensorPerExpertIsOneWeightOfSeveralExtents) {
-  for (const char *suffix : {".weight", ""}) {
-    TestModel model = TestModel::experts();
-    model.tensors.erase("blk.0.ffn_gate_up_exps.weight");
-    model.tensors.erase("blk.0.ffn_down_exps.weight");
-    for (int e = 0; e < 4; ++e) {
-      model.tensors["blk.0.ffn_gate_up_exps." + std::to_string(e) + suffix] = {{32, 16}};
-      model.tensors["blk.0.ffn_down_exps." + std::to_string(e) + suffix] = {{8, 32}};
+  for (const char *suffix : {".weight", ""})
+    for (bool split : {false, true}) {
+      TestModel model = TestModel::experts();
+      model.tensors.erase("blk.0.ffn_gate_up_exps.weight");
+      model.tensors.erase("blk.0.ffn_down_exps.weight");
+      for (int e = 0; e < 4; ++e) {
+        auto add = [&](const char *stem, std::vector<uint64_t> dims) {
+          model.tensors[TestModel::layer(0, stem) + "." + std::to_string(e) + suffix] = {std::move(dims)};
+        };
+        if (split) {
+          add("ffn_gate_exps", {32, 8});
+          add("ffn_up_exps", {32, 8});
+        } else {
+          add("ffn_gate_up_exps", {32, 16});
+        }
+        add("ffn_down_exps", {8, 32});
+      }
+      Imported imported(model);
+      ASSERT_TRUE(imported.module) << imported.all();
+      EXPECT_EQ(imported.all(), "");
+      gguf::WeightOp weight =
+          imported.weight(split ? "blk.0.ffn_up_exps.weight" : "blk.0.ffn_gate_up_exps.weight");
+      EXPECT_EQ(weight.getExtents().size(), 4u);
+      EXPECT_EQ(weight.getMatrixType().getRows(), split ? 32 : 64);
+      EXPECT_EQ(imported.weight("blk.0.ffn_down_exps.weight").getExtents().size(), 4u);
     }
-    Imported imported(model);
-    ASSERT_TRUE(imported.module) << imported.all();
-    EXPECT_EQ(imported.all(), "");
-    gguf::WeightOp weight = imported.weight("blk.0.ffn_gate_up_exps.weight");
-    EXPECT_EQ(weight.getExtents().size(), 4u);
-    EXPECT_EQ(weight.getMatrixType().getRows(), 64);
-  }
 }
 
 TEST(ImporterTest, GlobalLayersMayTakeVFromTheRawKProjection) {
@@ -187,14 +198,37 @@ TEST(ImporterTest, FusedQkvOfASharingLayerUsesItsQueriesOnly) {
   EXPECT_EQ(findPart(imported, 3, "blk.3.attn_qkv.weight").getRows(), 32);
 }
 
-TEST(ImporterTest, NormsHaveTwoNames) {
-  TestModel model = TestModel::dense();
-  model.rename("blk.0.post_attention_norm.weight", "blk.0.attn_post_norm.weight");
-  model.rename("blk.0.post_ffw_norm.weight", "blk.0.ffn_post_norm.weight");
+TEST(ImporterTest, TensorsHaveOtherSpellings) {
+  const std::pair<const char *, const char *> spellings[] = {
+      {"post_attention_norm.weight", "attn_post_norm.weight"},
+      {"ffn_norm.weight", "ffn_pre_norm.weight"},
+      {"post_ffw_norm.weight", "ffn_post_norm.weight"},
+      {"pre_ffw_norm_2.weight", "ffn_pre_norm_2.weight"},
+      {"post_ffw_norm_1.weight", "ffn_post_norm_1.weight"},
+      {"post_ffw_norm_2.weight", "ffn_post_norm_2.weight"},
+      {"layer_output_scale.weight", "layer_scalar"},
+      {"ffn_down_exps.scale", "ffn_gate_inp.per_expert_scale"},
+  };
+  TestModel model = TestModel::experts();
+  for (auto [known, other] : spellings)
+    model.rename(TestModel::layer(0, known), TestModel::layer(0, other));
   Imported imported(model);
   ASSERT_TRUE(imported.module) << imported.all();
   EXPECT_EQ(imported.all(), "");
-  EXPECT_TRUE(imported.weight("blk.0.attn_post_norm.weight"));
+  for (auto [known, other] : spellings) {
+    EXPECT_TRUE(imported.weight(TestModel::layer(0, other))) << other;
+    EXPECT_TRUE(imported.weight(TestModel::layer(1, known))) << known;
+  }
+}
+
+TEST(ImporterTest, TheKnownSpellingComesFirst) {
+  TestModel model = TestModel::dense();
+  model.tensors["blk.0.ffn_pre_norm.weight"] = {{32}};
+  Imported imported(model);
+  ASSERT_TRUE(imported.module) << imported.all();
+  EXPECT_TRUE(imported.weight("blk.0.ffn_norm.weight"));
+  ASSERT_EQ(imported.remarks.size(), 1u);
+  EXPECT_NE(imported.remarks[0].find("ignored 1 tensor "), std::string::npos) << imported.remarks[0];
 }
 
 TEST(ImporterTest, OlderKeysAreUnderstood) {
@@ -207,6 +241,40 @@ TEST(ImporterTest, OlderKeysAreUnderstood) {
   ASSERT_TRUE(imported.module) << imported.all();
   EXPECT_EQ(imported.all(), "");
   EXPECT_EQ(imported.model().getRopeSliding().getBaseValue(), 5e3);
+}
+
+TEST(ImporterTest, AFileWithoutRopeFactorsSaysWhatShareOfAHeadTurns) {
+  TestModel model = TestModel::dense();
+  model.tensors.erase("rope_freqs.weight");
+  model.setFloat("gemma4.rope.partial_rotary_factor", 0.25f);
+  Imported imported(model);
+  ASSERT_TRUE(imported.module) << imported.all();
+  EXPECT_EQ(imported.all(), "");
+  EXPECT_FALSE(imported.model().getRopeGlobal().getFactors());
+  EXPECT_EQ(imported.model().getRopeGlobal().getTurning(), 2); // of the 8 pairs of a head of 16
+  EXPECT_EQ(imported.model().getRopeSliding().getTurning(), 0);
+}
+
+TEST(ImporterTest, OneNumberOfKvHeadsIsTheSlidingLayers) {
+  TestModel model = TestModel::dense();
+  model.setUint("gemma4.attention.head_count_kv", 1); // global layers have 2
+  Imported imported(model);
+  ASSERT_TRUE(imported.module) << imported.all();
+  EXPECT_EQ(imported.all(), "");
+  EXPECT_EQ(imported.model().getLayerFact(0).getKvHeads(), 1);
+  EXPECT_EQ(imported.model().getLayerFact(1).getKvHeads(), 2);
+}
+
+TEST(ImporterTest, NormsMayBeHalves) {
+  for (uint32_t type : {1u, 30u}) { // f16, bf16
+    TestModel model = TestModel::experts();
+    for (auto &[name, stored] : model.tensors)
+      if (stored.dims.size() == 1)
+        stored.type = type;
+    Imported imported(model);
+    ASSERT_TRUE(imported.module) << imported.all();
+    EXPECT_EQ(imported.all(), "");
+  }
 }
 
 TEST(ImporterTest, APatternMayBeAPeriod) {

@@ -23,7 +23,15 @@ std::string errorOf(const TestModel &model) {
 TEST(MalformedModelTest, AnotherArchitectureIsOneClearError) {
   TestModel model = TestModel::dense();
   model.setString("general.architecture", "llama\n\x1b[31m");
-  EXPECT_SAYS(errorOf(model), "general.architecture is 'llama\\x0a\\x1b[31m', expected 'gemma4'");
+  EXPECT_SAYS(errorOf(model),
+              "another kind of model (general.architecture is 'llama\\x0a\\x1b[31m'); g4 compiles Gemma 4");
+  for (const char *older : {"gemma", "gemma2", "gemma3", "gemma3n"}) {
+    model.setString("general.architecture", older);
+    EXPECT_SAYS(errorOf(model),
+                std::string("an older Gemma model (general.architecture is '") + older + "')");
+  }
+  model.setString("general.architecture", "clip");
+  EXPECT_SAYS(errorOf(model), "the image and audio encoders of a model");
   model.metadata.erase("general.architecture");
   EXPECT_SAYS(errorOf(model), "has no general.architecture");
   for (const char *draft : {"gemma4-assistant", "gemma4_assistant"}) {
@@ -185,6 +193,20 @@ TEST(MalformedModelTest, MetadataThatCannotBeIsNamed) {
       {"EpsNegative", setFloat("attention.layer_norm_rms_epsilon", -1e-6f), "expected a positive number"},
       {"SoftcapNan", setFloat("final_logit_softcapping", NAN), "gemma4.final_logit_softcapping is"},
       {"SoftcapNegative", setFloat("final_logit_softcapping", -30), "gemma4.final_logit_softcapping is"},
+      {"NothingSaysWhatTurns", [](TestModel &m) { m.tensors.erase("rope_freqs.weight"); },
+       "missing tensor 'rope_freqs.weight'"},
+      {"NothingTurns",
+       [](TestModel &m) {
+         m.tensors.erase("rope_freqs.weight");
+         m.setFloat("gemma4.rope.partial_rotary_factor", 0);
+       },
+       "gemma4.rope.partial_rotary_factor is 0"},
+      {"MoreThanAHeadTurns",
+       [](TestModel &m) {
+         m.tensors.erase("rope_freqs.weight");
+         m.setFloat("gemma4.rope.partial_rotary_factor", NAN);
+       },
+       "expected a share of a head of 16, up to 1"},
       {"NoWindow", erase("attention.sliding_window"), "missing metadata 'gemma4.attention.sliding_window'"},
       {"Window0", set("attention.sliding_window", 0), "gemma4.attention.sliding_window is 0"},
       {"NoPatternAndOneHeadDim",

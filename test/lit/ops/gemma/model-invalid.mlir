@@ -359,3 +359,14 @@ func.func private @f() attributes {x = #gemma.rope<dim = 7, base = 1.0e4>}
 // rope_attr_c2
 // expected-error@+1 {{rope base is not an f64 above 1}}
 func.func private @f() attributes {x = #gemma.rope<dim = 8, base = 1.0>}
+
+// -----
+
+// rope_attr_c3
+// expected-error@+1 {{rope turns 5 pairs, expected 0 to 4}}
+func.func private @f() attributes {x = #gemma.rope<dim = 8, base = 1.0e4, turning = 5>}
+
+// -----
+
+// expected-error@+1 {{rope turns 2 pairs, expected 0 to 0}}
+func.func private @f() attributes {x = #gemma.rope<dim = 8, base = 1.0e4, factors = @f, turning = 2>}
