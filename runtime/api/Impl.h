@@ -16,6 +16,7 @@ struct Model::Impl {
   std::optional<text::TokenBitmask> sampleable;
   std::string name;
   uint32_t maxSessions = 1, openSessions = 0;
+  bool holds = false;
 
   const module::fb::Facts &facts() const { return *module->root().facts(); }
   Status needTokenizer() const;

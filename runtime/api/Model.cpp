@@ -33,6 +33,7 @@ Result<std::unique_ptr<Model::Impl>> openImpl(const std::string &path, const Mod
   engineOptions.maxSequences = impl->maxSessions = std::max(options.maxSessions, 1u);
   engineOptions.contextTokens = options.contextTokens;
   engineOptions.weightSeed = options.weightSeed;
+  engineOptions.holds = impl->holds = options.holds;
   auto engine = engine::Engine::create(impl->module, engineOptions);
   if (!engine.ok())
     return Status(engine.status()).withContext(path);

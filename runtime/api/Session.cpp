@@ -1,8 +1,6 @@
-#include "runtime/api/Impl.h"
+#include "runtime/api/Decoder.h"
 #include "runtime/base/Guard.h"
 #include "runtime/engine/Prefill.h"
-#include "runtime/text/Detokenizer.h"
-#include "runtime/text/StopStrings.h"
 
 #include <algorithm>
 
@@ -62,72 +60,23 @@ Status feedPending(Session::Impl &session, Want want) {
   return status;
 }
 
-/// Text of a generation: characters held back until they are whole, and until they can be no stop string.
-class TextStream {
-public:
-  TextStream(std::optional<text::Detokenizer> detokenizer, text::StopStrings stops,
-             const GenerateRequest &request)
-      : detokenizer_(std::move(detokenizer)), stops_(std::move(stops)), request_(request) {}
-
-  /// False: the receiver wants no more.
-  bool push(int32_t id) { return !detokenizer_ || send(stops_.push(detokenizer_->push(id))); }
-  bool stopped() const { return stops_.stopped(); }
-  void finish() {
-    if (!detokenizer_)
-      return;
-    std::string rest = stops_.push(detokenizer_->finish());
-    rest += stops_.finish();
-    send(rest);
-  }
-
-private:
-  bool send(const std::string &piece) { return !request_.onText || request_.onText(piece); }
-  std::optional<text::Detokenizer> detokenizer_;
-  text::StopStrings stops_;
-  const GenerateRequest &request_;
-};
-
 Result<Generation> generateIds(Session::Impl &session, const GenerateRequest &request) {
-  Model::Impl &model = session.model;
-  G4_ASSIGN_OR_RETURN(auto sampler, text::Sampler::create(request.sampling));
-  G4_ASSIGN_OR_RETURN(auto stops, text::StopStrings::create(request.stops));
-  std::optional<text::Detokenizer> detokenizer;
-  if (model.tokenizer)
-    detokenizer.emplace(*model.tokenizer, text::Detokenizer::Options{});
+  engine::Engine &engine = *session.model.engine;
   if (session.logits.empty())
     return invalidArgument("nothing to go on from: feed a prompt first");
-  TextStream stream(std::move(detokenizer), std::move(stops), request);
-  const auto allowed = request.suppress ? model.sampleable->words() : std::span<const uint32_t>();
-
-  Generation out;
-  out.finish = Finish::kLength;
-  while (out.ids.size() < request.maxTokens) {
+  G4_ASSIGN_OR_RETURN(auto decoder, Decoder::create(session.model, request));
+  while (!decoder.done()) {
     if (session.pending) {
-      if (*model.engine->length(session.seq) >= model.engine->limits().contextTokens) {
-        out.finish = Finish::kContext;
+      if (*engine.length(session.seq) >= engine.limits().contextTokens) {
+        decoder.end(Finish::kContext);
         break;
       }
       G4_RETURN_IF_ERROR(feedPending(session, Want::kLast));
     }
-    G4_ASSIGN_OR_RETURN(const int32_t token, sampler.sample(session.logits, session.history, allowed));
-    out.ids.push_back(token);
-    session.history.push_back(token);
-    session.pending = token;
-    if (!request.ignoreEos && std::binary_search(model.stopTokens.begin(), model.stopTokens.end(), token)) {
-      out.finish = Finish::kStopToken;
-      break;
-    }
-    if (!stream.push(token)) {
-      out.finish = Finish::kCancelled;
-      break;
-    }
-    if (stream.stopped()) {
-      out.finish = Finish::kStopString;
-      break;
-    }
+    G4_RETURN_IF_ERROR(decoder.next(session.logits, session.history));
+    session.pending = session.history.back();
   }
-  stream.finish();
-  return out;
+  return decoder.finish();
 }
 
 } // namespace
@@ -152,6 +101,31 @@ Status Session::feed(const FeedRequest &request) {
 
 Result<Generation> Session::generate(const GenerateRequest &request) {
   return guarded([&]() -> Result<Generation> { return generateIds(*impl_, request); });
+}
+
+Result<uint32_t> Session::resume(std::span<const int32_t> ids) {
+  if (ids.empty())
+    return invalidArgument("no ids to resume");
+  engine::Engine &engine = *impl_->model.engine;
+  std::vector<int32_t> &history = impl_->history;
+  if (impl_->pending) // not in the K/V
+    history.pop_back();
+  impl_->pending.reset();
+  impl_->logits.clear();
+  const size_t most = std::min(history.size(), ids.size() - 1);
+  size_t common = size_t(std::mismatch(history.begin(), history.begin() + ptrdiff_t(most), ids.begin()).first - history.begin());
+  if (!engine.truncate(impl_->seq, uint32_t(common)).ok()) { // its window is gone
+    common = 0;
+    G4_RETURN_IF_ERROR(engine.truncate(impl_->seq, 0));
+  }
+  history.resize(common);
+  return uint32_t(common);
+}
+
+Status Session::hold() {
+  if (!impl_->model.holds)
+    return invalidArgument("the model was opened without holds");
+  return impl_->model.engine->hold(impl_->seq);
 }
 
 uint32_t Session::length() const { return *impl_->model.engine->length(impl_->seq); }

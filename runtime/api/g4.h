@@ -12,6 +12,7 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/engine/Tap.h"
+#include "runtime/text/AnswerParts.h"
 #include "runtime/text/Sampler.h"
 
 #include <cstdint>
@@ -27,6 +28,7 @@
 namespace g4::api {
 
 using engine::TapView;
+using text::Part;
 using text::SamplingOptions;
 
 struct ModelOptions {
@@ -34,6 +36,7 @@ struct ModelOptions {
   std::string variant = {};                ///< code variant by name; empty: the best that runs here
   uint32_t contextTokens = 0;              ///< positions per session; 0: the model's context
   uint32_t maxSessions = 1;                ///< open at the same time
+  bool holds = false;                      ///< sessions may hold: Session::hold
   std::optional<uint64_t> weightSeed = {}; ///< makes weights up; only for an artifact compiled without
 };
 
@@ -91,6 +94,7 @@ public:
   Result<std::unique_ptr<Session>> newSession();
 
   struct Impl;
+  Impl &impl() { return *impl_; }
 
 private:
   explicit Model(std::unique_ptr<Impl> impl);
@@ -118,8 +122,9 @@ enum class Finish : uint8_t {
   kStopString, ///< one of GenerateRequest::stops appeared
   kLength,     ///< maxTokens
   kContext,    ///< no room for another position
-  kCancelled,  ///< onText returned false
+  kCancelled,  ///< onText or onPart returned false
 };
+const char *finishText(Finish finish); ///< "stop token", ...
 
 struct GenerateRequest {
   uint32_t maxTokens = std::numeric_limits<uint32_t>::max();
@@ -130,6 +135,9 @@ struct GenerateRequest {
   /// Whole UTF-8 characters as they become certain; may be empty text, once per token. False ends the
   /// generation.
   std::function<bool(std::string_view text)> onText = nullptr;
+  /// The same instead of onText, divided into answer and thoughts, without the marks between them; stop texts
+  /// count in the answer.
+  std::function<bool(Part part, std::string_view text)> onPart = nullptr;
 };
 
 struct Generation {
@@ -150,6 +158,14 @@ public:
   /// Errors: kInvalidArgument (an option out of its range; nothing fed), kResourceExhausted.
   Result<Generation> generate(const GenerateRequest &request);
 
+  /// Makes the session hold a prefix of `ids`, shorter than `ids`, that is as long as what it has in common with
+  /// them and its K/V allow; returns its length. Feed the rest. Sliding layers keep K/V of their window only: to
+  /// go back further than that, hold first. Errors: kInvalidArgument (no ids).
+  Result<uint32_t> resume(std::span<const int32_t> ids);
+  /// Keeps K/V for a later `resume` at the present length or up to a page (64 positions) further, whatever is
+  /// fed and generated until then; ends the last hold. For models opened with `holds`.
+  Status hold();
+
   uint32_t length() const; ///< positions held
 
   struct Impl;
@@ -159,6 +175,19 @@ private:
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+struct BatchRequest {
+  std::vector<int32_t> ids;
+  GenerateRequest generate;
+};
+
+/// Generates for many prompts, with up to maxSessions of them in one step. Results equal those of one prompt at
+/// a time. `onDone` gets each result once, in the order in which they come; the failure of one is its own.
+/// `goOn` is asked before every step; false ends with kCancelled.
+/// Errors: kResourceExhausted (sessions are open), or what a step of the whole batch failed with.
+Status generateBatch(Model &model, std::span<const BatchRequest> requests,
+                     const std::function<void(size_t index, Result<Generation> result)> &onDone,
+                     const std::function<bool()> &goOn = nullptr);
 
 struct Perplexity {
   double value;    ///< exp of the mean negative log-probability
@@ -172,5 +201,20 @@ struct Perplexity {
 /// windows; false ends with kCancelled. Errors: kInvalidArgument when the text has less than one window.
 Result<Perplexity> perplexity(Model &model, std::string_view text, uint32_t window,
                               const std::function<bool(uint32_t, uint32_t, double)> &onProgress = nullptr);
+
+/// How far a model's predictions are from a reference's, over the tokens that perplexity() scores. Errors are
+/// standard errors over tokens.
+struct Divergence {
+  double kl, klError;                 ///< mean KL(reference || model), in nats
+  double klMedian, kl99, klMost;      ///< of the tokens' KL: median, 99th percentile, maximum
+  double sameTop, sameTopError;       ///< fraction of tokens where both rank the same token first
+  Perplexity model, reference;
+  double logRatio, logRatioError;     ///< ln(perplexity / reference's), by the differences token by token
+};
+
+/// Both models read the text in windows of `window` tokens. Errors: those of perplexity(), and kInvalidArgument
+/// when the two models' tokens differ.
+Result<Divergence> divergence(Model &model, Model &reference, std::string_view text, uint32_t window,
+                              const std::function<bool(uint32_t, uint32_t)> &onProgress = nullptr);
 
 } // namespace g4::api

@@ -44,6 +44,13 @@ struct RunCounters {
   uint64_t barriers = 0; ///< barriers inside runs; the join at the end of a run is not one
 };
 
+/// When one thread worked on one launch of a run.
+struct LaunchSpan {
+  uint32_t launch; ///< index in the run's list
+  unsigned thread;
+  int64_t beginNs, endNs; ///< of a clock that never goes back
+};
+
 /// Threads: one caller at a time.
 class Device {
 public:
@@ -63,6 +70,10 @@ public:
   /// A barrier between two launches is left out when nothing ran since the last one.
   /// Errors: kInvalidArgument when a launch names a kernel that the code does not have (nothing ran).
   virtual Status run(const Executable &code, std::span<const Launch> launches) = 0;
+
+  /// From now on each run appends its spans to `spans`, which must live until the next call; null ends that. Costs
+  /// nothing when off.
+  virtual void trace(std::vector<LaunchSpan> *spans) = 0;
 
   virtual const RunCounters &counters() const = 0;
 };

@@ -369,6 +369,7 @@ Status Engine::closeSequence(kv::SeqId seq) { return impl_->cache->close(seq); }
 Result<uint32_t> Engine::length(kv::SeqId seq) const { return impl_->cache->length(seq); }
 Status Engine::truncate(kv::SeqId seq, uint32_t length) { return impl_->cache->truncate(seq, length); }
 Status Engine::hold(kv::SeqId seq) { return impl_->cache->hold(seq); }
+void Engine::trace(std::vector<device::LaunchSpan> *spans) { impl_->device->trace(spans); }
 const kv::KvCache &Engine::cache() const { return *impl_->cache; }
 const StepCounters &Engine::counters() const { return impl_->counters; }
 

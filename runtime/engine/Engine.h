@@ -58,6 +58,10 @@ public:
   /// (no K/V pages; nothing ran), or what the callback returned.
   Result<StepOutput> run(const Step &step, const TapFn &onTap = nullptr);
 
+  /// Spans of each later step go to `spans` (null: no more): see device::Device::trace. A launch's index is that
+  /// of its dispatch in the program `step`.
+  void trace(std::vector<device::LaunchSpan> *spans);
+
   const StepCounters &counters() const;
 
 private:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -45,7 +46,13 @@ struct Task {
   int64_t items;
   int64_t chunk; // items taken from the counter at once
   bool barrier;
+  uint32_t launch; // index in the run's list
 };
+
+int64_t nowNs() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
 
 // One counter a cache line: threads that are ahead drain the next launch while others finish the last.
 struct alignas(64) Counter {
@@ -87,9 +94,11 @@ public:
   }
 
   Status run(const Executable &code, std::span<const Launch> launches) override;
+  void trace(std::vector<LaunchSpan> *spans) override { spans_ = spans; }
 
 private:
-  void work();
+  void work(unsigned thread);
+  void collectSpans();
 
   CpuOptions options_;
   ThreadTeam team_;
@@ -97,14 +106,18 @@ private:
   std::vector<Task> tasks_;
   std::unique_ptr<Counter[]> next_; // one per task
   size_t nextSize_ = 0;
+  std::vector<LaunchSpan> *spans_ = nullptr; // of the caller
+  std::vector<LaunchSpan> slots_;            // [tasks, threads] of the present run; beginNs 0: had no part in it
 };
 
 Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) {
   const auto &executable = static_cast<const CpuExecutable &>(code);
   tasks_.clear();
   uint64_t barriers = 0;
+  uint32_t index = 0;
   bool pending = false; // a barrier is due before the next launch that has work
   for (const Launch &launch : launches) {
+    const uint32_t number = index++;
     pending |= launch.barrierBefore;
     if (launch.items <= 0)
       continue;
@@ -114,7 +127,7 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
     const int64_t chunk = std::max<int64_t>(1, launch.items / (4 * int64_t(team_.size())));
     pending &= !tasks_.empty();
     barriers += pending;
-    tasks_.push_back({executable.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending});
+    tasks_.push_back({executable.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending, number});
     pending = false;
   }
   counters_.runs += 1;
@@ -122,7 +135,7 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
   counters_.barriers += barriers;
   if (tasks_.empty())
     return {};
-  if (team_.size() == 1) {
+  if (team_.size() == 1 && !spans_) {
     for (const Task &task : tasks_)
       task.kernel(task.buffers, 0, task.items);
     return {};
@@ -133,22 +146,37 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
   }
   for (size_t i = 0; i < tasks_.size(); ++i)
     next_[i].next.store(0, std::memory_order_relaxed);
-  team_.run([](void *self, unsigned) { static_cast<CpuDevice *>(self)->work(); }, this);
+  if (spans_)
+    slots_.assign(tasks_.size() * team_.size(), {});
+  team_.run([](void *self, unsigned thread) { static_cast<CpuDevice *>(self)->work(thread); }, this);
+  if (spans_)
+    collectSpans();
   return {};
 }
 
-void CpuDevice::work() {
+void CpuDevice::collectSpans() {
+  for (const LaunchSpan &span : slots_)
+    if (span.beginNs)
+      spans_->push_back(span);
+}
+
+void CpuDevice::work(unsigned thread) {
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const Task &task = tasks_[i];
     if (task.barrier)
       team_.barrier();
     std::atomic<int64_t> &next = next_[i].next;
+    LaunchSpan *span = spans_ ? &slots_[i * team_.size() + thread] : nullptr;
     for (;;) {
       const int64_t begin = next.fetch_add(task.chunk, std::memory_order_relaxed);
       if (begin >= task.items)
         break;
+      if (span && !span->beginNs)
+        *span = {task.launch, thread, nowNs(), 0};
       task.kernel(task.buffers, begin, std::min(begin + task.chunk, task.items));
     }
+    if (span && span->beginNs)
+      span->endNs = nowNs();
   }
 }
 

@@ -69,6 +69,35 @@ TEST_F(SessionTest, FeedingAfterAGenerationGoesOnWithItsLastToken) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
+TEST_F(SessionTest, ResumingKeepsTheCommonPrefix) {
+  auto model = open({.maxSessions = 2, .holds = true});
+  auto session = model->newSession();
+  ASSERT_TRUE((*session)->feed({.ids = prompt}).ok());
+  ASSERT_TRUE((*session)->hold().ok());
+  ASSERT_TRUE((*session)->generate(greedy(3)).ok());
+  std::vector<float> logits[2];
+  const std::vector<int32_t> next = {2, 5, 7, kBest, 9, 4}; // the second generated token differs
+  auto kept = (*session)->resume(next);
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(*kept, 4u);
+  EXPECT_EQ((*session)->length(), 4u);
+  EXPECT_EQ((*session)->generate(greedy(1)).status().code(), Code::kInvalidArgument); // nothing fed since
+  const auto keep = [&](int which) {
+    return [&, which](std::span<const float> rows) -> Status {
+      logits[which].assign(rows.begin(), rows.end());
+      return {};
+    };
+  };
+  ASSERT_TRUE((*session)->feed({.ids = std::span(next).subspan(*kept), .onLogits = keep(0)}).ok());
+  auto fresh = model->newSession();
+  ASSERT_TRUE((*fresh)->feed({.ids = next, .onLogits = keep(1)}).ok());
+  EXPECT_EQ(logits[0], logits[1]);
+  EXPECT_EQ(*(*session)->resume(next), next.size() - 1); // the last one's logits are to come again
+  EXPECT_EQ(*(*session)->resume(std::vector<int32_t>{9}), 0u);
+  EXPECT_EQ((*session)->resume({}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ((*open()->newSession())->hold().code(), Code::kInvalidArgument);
+}
+
 TEST_F(SessionTest, TheContextEndsAGeneration) {
   auto model = open({.contextTokens = 8});
   auto session = model->newSession();

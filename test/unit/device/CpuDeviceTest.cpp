@@ -65,6 +65,33 @@ TEST_P(CpuDeviceTest, EmptyLaunchesCostNoBarrier) {
   EXPECT_EQ(device->counters().barriers, 1u); // the empty launches' barriers fall together before the second
 }
 
+TEST_P(CpuDeviceTest, ATraceHasEveryLaunchWithWorkInOrder) {
+  std::vector<int32_t> out(64, 0);
+  void *buffers[] = {out.data()};
+  const Launch launches[] = {{kCount, buffers, 64, false}, {kCount, buffers, 0, true}, {kCount, buffers, 64, true}};
+  std::vector<LaunchSpan> spans;
+  device->trace(&spans);
+  ASSERT_TRUE(device->run(*code, launches).ok());
+  EXPECT_EQ(out, std::vector<int32_t>(64, 2));
+  ASSERT_GE(spans.size(), 2u);
+  EXPECT_EQ(spans.front().launch, 0u);
+  EXPECT_EQ(spans.back().launch, 2u);
+  for (const LaunchSpan &span : spans) {
+    EXPECT_NE(span.launch, 1u);
+    EXPECT_LT(span.thread, device->threadCount());
+    EXPECT_GT(span.beginNs, 0);
+    EXPECT_LE(span.beginNs, span.endNs);
+    for (const LaunchSpan &other : spans) // the barrier between them
+      if (span.launch < other.launch) {
+        EXPECT_LE(span.endNs, other.beginNs);
+      }
+  }
+  const size_t before = spans.size();
+  device->trace(nullptr);
+  ASSERT_TRUE(device->run(*code, launches).ok());
+  EXPECT_EQ(spans.size(), before);
+}
+
 TEST_P(CpuDeviceTest, ARunWithoutWorkIsFine) {
   ASSERT_TRUE(device->run(*code, {}).ok());
   EXPECT_EQ(device->counters().barriers, 0u);
