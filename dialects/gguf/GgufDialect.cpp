@@ -1,4 +1,5 @@
 #include "dialects/gguf/GgufDialect.h"
+#include "compiler/import/gguf/Gguf.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -46,43 +47,6 @@ void printExtents(OpAsmPrinter &printer, Operation *, ArrayAttr extents) {
                         [&](g4::gguf::ExtentAttr extent) { printer.printStrippedAttrOrType(extent); });
 }
 
-struct Block {
-  int64_t elements;
-  int64_t bytes;
-};
-
-Block blockOf(g4::gguf::ElementType type) {
-  using enum g4::gguf::ElementType;
-  switch (type) {
-  case kF32:
-    return {1, 4};
-  case kF16:
-  case kBF16:
-    return {1, 2};
-  case kQ4_0:
-    return {32, 18};
-  case kQ4_1:
-    return {32, 20};
-  case kQ5_0:
-    return {32, 22};
-  case kQ5_1:
-    return {32, 24};
-  case kQ8_0:
-    return {32, 34};
-  case kQ2_K:
-    return {256, 84};
-  case kQ3_K:
-    return {256, 110};
-  case kQ4_K:
-    return {256, 144};
-  case kQ5_K:
-    return {256, 176};
-  case kQ6_K:
-    return {256, 210};
-  }
-  llvm_unreachable("every element type is listed");
-}
-
 } // namespace
 
 #include "dialects/gguf/GgufDialect.cpp.inc"
@@ -96,11 +60,15 @@ Block blockOf(g4::gguf::ElementType type) {
 
 namespace g4::gguf {
 
-int64_t getBlockElements(ElementType type) { return blockOf(type).elements; }
-int64_t getBlockBytes(ElementType type) { return blockOf(type).bytes; }
+int64_t getBlockElements(ElementType type) { return typeInfo(static_cast<uint32_t>(type))->blockElements; }
+int64_t getBlockBytes(ElementType type) { return typeInfo(static_cast<uint32_t>(type))->blockBytes; }
 
 bool isFloat(ElementType type) {
   return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+}
+
+const module::PackedLayout &getPackedLayout(ElementType type) {
+  return *module::packedLayout(stringifyElementType(type));
 }
 
 void GgufDialect::initialize() {
@@ -153,18 +121,27 @@ int64_t MatrixType::getRowBytes() const {
 void WeightOp::build(OpBuilder &builder, OperationState &state, StringRef name, MatrixType type,
                      ArrayRef<Attribute> extents) {
   build(builder, state, builder.getStringAttr(name), TypeAttr::get(type), builder.getArrayAttr(extents),
-        FloatAttr());
+        FloatAttr(), FlatSymbolRefAttr(), ElementTypeAttr());
 }
 
 LogicalResult WeightOp::verify() {
   if (getExtents().empty()) // weight_c3
     return emitOpError("has no bytes: expected at least one extent");
-  int64_t size = 0;
+  if (getStored() && (*getStored() == getMatrixType().getElement() || getFactor())) // weight_c7
+    return emitOpError() << "is stored as " << stringifyElementType(*getStored()) << ", but "
+                         << (getFactor() ? "has a factor" : "that is its type");
+  if (getMatrixType().getColumns() % getBlockElements(getStoredElement())) // weight_c7
+    return emitOpError() << "has " << getMatrixType().getColumns() << " columns, no multiple of "
+                         << stringifyElementType(getStoredElement()) << "'s block";
+  int64_t size = 0, expected = getMatrixType().getRows() * getStoredRowBytes();
   for (auto extent : getExtents().getAsRange<ExtentAttr>())
     size += extent.getSize();
-  if (size != getMatrixType().getSizeInBytes()) // weight_c1
-    return emitOpError() << "has extents of " << size << " bytes, but " << getType() << " takes "
-                         << getMatrixType().getSizeInBytes();
+  if (size != expected) // weight_c1
+    return emitOpError() << "has extents of " << size << " bytes, but " << getType()
+                         << (getStored() ? (" stored as " + stringifyElementType(*getStored())).str() : "") << " takes "
+                         << expected;
+  if (getScale() && getStoredElement() != ElementType::kNVFP4) // weight_c5
+    return emitOpError() << "has a scale, but only nvfp4 weights take one";
   if (!getFactor())
     return success();
   if (getMatrixType().getRows() != 1 || !isFloat(getMatrixType().getElement())) // weight_c2
@@ -172,6 +149,21 @@ LogicalResult WeightOp::verify() {
   float factor = getFactorOrOne();
   if (!std::isfinite(factor) || factor == 0.0f) // weight_c4
     return emitOpError() << "has factor " << factor << ", expected a finite number other than 0";
+  return success();
+}
+
+LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbols) { // weight_c6
+  if (!getScale())
+    return success();
+  auto scale = symbols.lookupNearestSymbolFrom<WeightOp>(*this, getScaleAttr());
+  if (!scale)
+    return emitOpError("has the scale ") << getScaleAttr() << ", which is no weight";
+  MatrixType type = scale.getMatrixType();
+  if (type.getElement() != ElementType::kF32 || type.getRows() != 1 || scale.getFactor())
+    return emitOpError("has the scale ") << getScaleAttr() << " of " << type << ", expected one row of plain f32";
+  if (getMatrixType().getRows() % type.getColumns())
+    return emitOpError() << "has " << getMatrixType().getRows() << " rows, which " << type.getColumns()
+                         << " scales do not divide";
   return success();
 }
 
