@@ -1,4 +1,5 @@
 #include "runtime/device/Device.h"
+#include "runtime/device/cpu/CpuFeatures.h"
 
 #include <algorithm>
 
@@ -45,7 +46,7 @@ Result<size_t> chooseVariant(std::span<const VariantNeeds> variants, std::span<c
   for (const VariantNeeds &variant : variants)
     message += " '" + variant.name + "' needs " +
                (variant.target == "cpu" ? join(variant.features) : "a " + variant.target + " device") + ";";
-  return incompatible(message + " this machine has " + join(have));
+  return incompatible(message + " this machine is " + std::string(cpuArchitecture()) + " with " + join(have));
 }
 
 } // namespace g4::device

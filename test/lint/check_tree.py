@@ -25,8 +25,8 @@ MACHINE_PATHS = re.compile(r"(?<![\w.$}/-])/(home/\w+|root|work|farm|tmp/\w+)/")
 
 
 def include_findings(path, text):
-    """runtime/ and g4run know no LLVM; compiler/, dialects/ and passes/ share only formats with runtime/."""
-    if path.startswith(("runtime/", "tools/g4run/", "compiler/import/gguf/")):
+    """runtime/, g4run and g4-runner know no LLVM; compiler/, dialects/ and passes/ share only formats with runtime/."""
+    if path.startswith(("runtime/", "tools/common/", "tools/g4run/", "tools/g4-runner/", "compiler/import/gguf/")):
         for match in RUNTIME_FORBIDS.finditer(text):
             if not (path.startswith("compiler/import/gguf/") and match[1] == "compiler"):
                 yield "error", f"includes {match[1]}/, but must build without the compiler"

@@ -14,7 +14,7 @@
 // out.npy: float32 [logit rows of all steps, vocabulary]. Standard output: one JSON object a step with the
 // counters of that step and the K/V bytes after it.
 #include "runtime/engine/Engine.h"
-#include "tools/g4run/Npy.h"
+#include "tools/common/Npy.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #include "runtime/api/g4.h"
+#include "tools/common/Npy.h"
 #include "tools/g4run/Commands.h"
-#include "tools/g4run/Npy.h"
 #include "tools/g4run/Progress.h"
 #include "tools/g4run/Taps.h"
 
@@ -109,13 +109,6 @@ api::SamplingOptions samplingOptions(const api::Model &model, const Options &o) 
   out.logitBias = o.logitBias;
   out.seed = o.seed ? *o.seed : (uint64_t(std::random_device()()) << 32 | std::random_device()());
   return out;
-}
-
-void printIds(std::span<const int32_t> ids) {
-  std::fputs("{\"ids\": [", stdout);
-  for (size_t i = 0; i < ids.size(); ++i)
-    std::printf("%s%d", i ? ", " : "", ids[i]);
-  std::fputs("]}\n", stdout);
 }
 
 Result<api::Generation> generate(const api::Model &model, api::Session &session, const Options &o,

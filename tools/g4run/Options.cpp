@@ -24,17 +24,11 @@ template <class T> bool parseNumber(std::string_view text, T &out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-std::vector<int32_t> parseIds(const std::string &text) {
-  std::vector<int32_t> ids;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    int32_t id = 0;
-    if (!parseNumber(std::string_view(text).substr(at, comma - at), id) || id < 0)
-      throw CLI::ValidationError("--ids", "'" + text.substr(at, comma - at) + "' is not a token id");
-    ids.push_back(id);
-    at = comma + 1;
-  }
-  return ids;
+/// A value that was parsed, or CLI11's error for `option`.
+template <class T> T valid(const char *option, Result<T> parsed) {
+  if (!parsed.ok())
+    throw CLI::ValidationError(option, parsed.status().message());
+  return *std::move(parsed);
 }
 
 /// "id=bias", or as others write it "id+bias" and "id-bias".
@@ -52,13 +46,6 @@ std::pair<int32_t, float> parseBias(const std::string &text) {
     }
   }
   throw CLI::ValidationError("--logit-bias", "'" + text + "' is not id=bias");
-}
-
-uint64_t parseSeed(const std::string &text) {
-  uint64_t seed = 0;
-  if (!text.starts_with("seed:") || !parseNumber(std::string_view(text).substr(5), seed))
-    throw CLI::ValidationError("--weights", "'" + text + "' is not seed:N");
-  return seed;
 }
 
 void addMachine(CLI::App &app, Options &o, std::string &weights) {
@@ -153,7 +140,7 @@ Parsed parseOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
     if (!weights.empty())
-      o.weightSeed = parseSeed(weights);
+      o.weightSeed = valid("--weights", parseSeed(weights));
     if (*inspect) {
       o.command = Options::Command::kInspect;
     } else if (*perplexity) {
@@ -162,7 +149,7 @@ Parsed parseOptions(int argc, char **argv) {
       if (o.model.empty())
         throw CLI::RequiredError("model");
       if (!ids.empty())
-        o.ids = parseIds(ids);
+        o.ids = valid("--ids", parseIds(ids));
       for (const std::string &bias : biases)
         o.logitBias.push_back(parseBias(bias));
       if (maxTokens >= 0)

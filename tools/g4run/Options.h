@@ -1,7 +1,7 @@
 /// The command line of g4run.
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "tools/common/CommandLine.h"
 
 #include <cstdint>
 #include <optional>
@@ -10,9 +10,6 @@
 #include <vector>
 
 namespace g4::tool {
-
-/// Exit codes of g4run.
-enum ExitCode { kExitOk = 0, kExitBadInput = 1, kExitBadUsage = 2, kExitOurBug = 3, kExitInterrupted = 130 };
 
 struct Options {
   enum class Command { kGenerate, kInspect, kPerplexity } command = Command::kGenerate;

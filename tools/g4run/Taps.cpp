@@ -1,5 +1,5 @@
 #include "tools/g4run/Taps.h"
-#include "tools/g4run/Npy.h"
+#include "tools/common/Npy.h"
 
 #include <cctype>
 #include <filesystem>

@@ -33,19 +33,6 @@ g4::Status run(const g4::tool::Options &options) {
   return runGenerate(options, interrupted);
 }
 
-int exitCode(const g4::Status &status) {
-  switch (status.code()) {
-  case g4::Code::kOk:
-    return g4::tool::kExitOk;
-  case g4::Code::kInternal:
-    return g4::tool::kExitOurBug;
-  case g4::Code::kCancelled:
-    return g4::tool::kExitInterrupted;
-  default:
-    return g4::tool::kExitBadInput;
-  }
-}
-
 } // namespace
 
 int main(int argc, char **argv) {
@@ -59,7 +46,7 @@ int main(int argc, char **argv) {
       status = g4::resourceExhausted("cannot write to standard output");
     if (!status.ok() && status.code() != g4::Code::kCancelled)
       std::fprintf(stderr, "g4run: %s\n", status.message().c_str());
-    return exitCode(status);
+    return g4::tool::exitCode(status);
   } catch (const std::exception &error) {
     std::fprintf(stderr, "g4run: internal error: %s\n", error.what());
     return g4::tool::kExitOurBug;

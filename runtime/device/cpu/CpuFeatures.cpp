@@ -10,6 +10,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace g4::device {
@@ -45,18 +47,28 @@ double cgroupQuota() {
 
 } // namespace
 
+std::string_view cpuArchitecture() {
+#if defined(__x86_64__)
+  return "x86-64";
+#elif defined(__aarch64__)
+  return "AArch64";
+#else
+  return "a processor that g4 has no code for";
+#endif
+}
+
 std::vector<std::string> cpuFeatures() {
   std::vector<std::string> out;
+  [[maybe_unused]] auto add = [&](const char *name, bool usable) {
+    if (usable)
+      out.emplace_back(name);
+  };
 #if defined(__x86_64__)
   const CpuId base = cpuId(1), seven = cpuId(7), sevenOne = cpuId(7, 1);
   const bool saved = (base.ecx >> 27) & 1; // OSXSAVE: xgetbv may be used
   const uint64_t state = saved ? enabledState() : 0;
   const bool ymm = (state & 0x06) == 0x06; // xmm and upper ymm halves saved
   const bool zmm = (state & 0xe6) == 0xe6; // and mask registers and zmm
-  auto add = [&](const char *name, bool usable) {
-    if (usable)
-      out.emplace_back(name);
-  };
   auto bit = [](uint32_t word, int n) { return ((word >> n) & 1) != 0; };
   add("avx", ymm && bit(base.ecx, 28));
   add("avx2", ymm && bit(seven.ebx, 5));
@@ -77,6 +89,11 @@ std::vector<std::string> cpuFeatures() {
   add("avx512vnni", zmm && bit(seven.ecx, 11));
   add("avx512bf16", zmm && bit(sevenOne.eax, 5));
   add("avx512fp16", zmm && bit(seven.edx, 23));
+#elif defined(__aarch64__)
+  const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+  add("neon", first & HWCAP_ASIMD);
+  add("dotprod", first & HWCAP_ASIMDDP);
+  add("i8mm", second & HWCAP2_I8MM);
 #endif
   return out;
 }

@@ -1,4 +1,4 @@
-#include "tools/g4run/Npy.h"
+#include "tools/common/Npy.h"
 
 #include <gtest/gtest.h>
 

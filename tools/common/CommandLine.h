@@ -1,0 +1,27 @@
+/// What the command lines of g4run and g4-runner have in common.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace g4::tool {
+
+enum ExitCode { kExitOk = 0, kExitBadInput = 1, kExitBadUsage = 2, kExitOurBug = 3, kExitInterrupted = 130 };
+
+/// The code to end with after work that gave `status`.
+ExitCode exitCode(const Status &status);
+
+/// The value of --ids: "2,17,301". Errors: kInvalidArgument naming what is no token id.
+Result<std::vector<int32_t>> parseIds(const std::string &text);
+
+/// The value of --weights: "seed:7". Errors: kInvalidArgument.
+Result<uint64_t> parseSeed(const std::string &text);
+
+/// Prints {"ids": [2, 17, 301]} and a line end to standard output.
+void printIds(std::span<const int32_t> ids);
+
+} // namespace g4::tool

@@ -1,0 +1,72 @@
+#include "tools/g4-runner/Options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+namespace g4::runner {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  g4-runner model.g4m --ids 2,17,301 --logits logits.npy
+  g4-runner model.g4m --ids 2,17,301 -n 20
+  g4-runner model.g4m --bench --threads 4
+  g4-runner shapes.g4m --bench --weights seed:1
+
+Exit codes: 0 success, 1 bad input, 2 bad usage, 3 a bug of ours.)";
+
+void check(const Options &o) {
+  if (o.bench && (o.maxTokens || !o.logits.empty()))
+    throw CLI::ValidationError("--bench", "goes without -n and --logits");
+  if (!o.bench && o.ids.empty())
+    throw CLI::RequiredError("--ids or --bench");
+}
+
+template <class T> T valid(const char *option, Result<T> parsed) {
+  if (!parsed.ok())
+    throw CLI::ValidationError(option, parsed.status().message());
+  return *std::move(parsed);
+}
+
+} // namespace
+
+Parsed parseOptions(int argc, char **argv) {
+  Options o;
+  std::string ids, weights;
+  CLI::App app("Runs an artifact of g4c on token ids. Needs nothing but libc: for machines that have no g4run.",
+               "g4-runner");
+  app.footer(kExamples);
+  app.set_version_flag("--version", "g4-runner " G4_VERSION);
+  app.add_option("model", o.model, "The artifact, a .g4m file")->required();
+  app.add_option("--ids", ids, "The prompt: token ids, separated by commas");
+  app.add_option("-n", o.maxTokens, "Tokens to generate, greedily, printed as a line of JSON; default: none")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--logits", o.logits, "Write the prompt's logits: float32 [rows, vocabulary] as .npy");
+  app.add_flag("--bench", o.bench, "Print the speed of a prompt (--ids, or made-up ones) and of a generation");
+  app.add_flag("--stats", o.stats, "Print the code in use and the times to standard error");
+  app.add_option("--threads", o.threads, "Threads; 0: one per physical core")->check(CLI::Range(0, 1024));
+  app.add_option("--variant", o.variant, "Code variant by name; default: the best for this machine");
+  app.add_option("--weights", weights, "seed:N makes weights up, for an artifact compiled without");
+  app.add_option("--context", o.context, "Most positions; default: the model's context");
+  app.add_option("--chunk", o.chunk, "Most prompt tokens per step; default: as many as the program holds");
+  try {
+    app.parse(argc, argv);
+    if (!ids.empty())
+      o.ids = valid("--ids", tool::parseIds(ids));
+    if (!weights.empty())
+      o.weightSeed = valid("--weights", tool::parseSeed(weights));
+    check(o);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0) { // --help, --version
+      app.exit(error);
+      return {std::nullopt, tool::kExitOk};
+    }
+    std::string what = error.what();
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    std::fprintf(stderr, "g4-runner: %s (g4-runner --help shows the options)\n", what.c_str());
+    return {std::nullopt, tool::kExitBadUsage};
+  }
+  return {std::move(o), tool::kExitOk};
+}
+
+} // namespace g4::runner
