@@ -12,6 +12,8 @@ packages=(
   git python3-pip ca-certificates
   # Runtime.
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev libvulkan-dev
+  # g4-runner for AArch64, and emulators to test it and old x86 processors with.
+  libstdc++-12-dev-arm64-cross qemu-user
   # Tests: GoogleTest, a Vulkan device in software, numpy.
   libgtest-dev mesa-vulkan-drivers vulkan-validationlayers python3 python3-numpy
 )
