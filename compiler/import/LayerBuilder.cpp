@@ -192,7 +192,8 @@ Value LayerBuilder::experts(Value a) {
     gate = weights_.stack(name("ffn_gate_exps"), count, ff, hidden);
     up = weights_.stack(name("ffn_up_exps"), count, ff, hidden);
   }
-  Weight down = weights_.stack(name("ffn_down_exps"), count, hidden, ff);
+  // The scale of the down projections is already among the router's weights.
+  Weight down = weights_.stack(name("ffn_down_exps"), count, hidden, ff, Weights::Scale::kElsewhere);
   if (weights_.failed())
     return a;
   int64_t stride = fused ? 2 * ff : ff;

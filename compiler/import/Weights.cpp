@@ -7,26 +7,21 @@ using namespace mlir;
 namespace g4::importer {
 namespace {
 
-// What every later stage can compute with.
-constexpr gguf::ElementType kSupported[] = {
-    gguf::ElementType::kF32,  gguf::ElementType::kF16,  gguf::ElementType::kBF16, gguf::ElementType::kQ4_0,
-    gguf::ElementType::kQ4_1, gguf::ElementType::kQ5_0, gguf::ElementType::kQ5_1, gguf::ElementType::kQ8_0,
-    gguf::ElementType::kQ4_K, gguf::ElementType::kQ5_K, gguf::ElementType::kQ6_K};
-
 // Keeps a weight's bytes far from overflow.
 constexpr int64_t kMaxDimension = int64_t(1) << 30;
 
 std::optional<gguf::ElementType> elementType(const Source &source, TensorRef tensor) {
   uint32_t number = tensor.tensor->ggmlType;
-  for (gguf::ElementType type : kSupported)
-    if (static_cast<uint32_t>(type) == number)
-      return type;
+  if (auto type = gguf::symbolizeElementType(number))
+    return type;
   const gguf::TypeInfo *info = gguf::typeInfo(number);
-  InFlightDiagnostic diag = source.error(tensor);
-  diag << quotedName(tensor.tensor->name) << " has type " << number << " (" << (info ? info->name : "unknown")
-       << "), which is not supported yet; supported: ";
-  llvm::interleaveComma(kSupported, diag,
-                        [&](gguf::ElementType type) { diag << gguf::stringifyElementType(type); });
+  std::string supported;
+  for (uint32_t other = 0; other <= gguf::getMaxEnumValForElementType(); ++other)
+    if (auto type = gguf::symbolizeElementType(other))
+      supported += (supported.empty() ? "" : ", ") + gguf::stringifyElementType(*type).str();
+  source.error(tensor) << quotedName(tensor.tensor->name) << " has type " << number << " ("
+                       << (info ? info->name : "unknown")
+                       << "), which holds no weights that g4 knows; supported: " << supported;
   return std::nullopt;
 }
 
@@ -38,11 +33,30 @@ bool isMedia(StringRef name) {
   return false;
 }
 
+/// `<stem>.scale` of the weight `<stem>.weight`.
+std::string scaleName(StringRef weight) {
+  weight.consume_back(".weight");
+  return (weight + ".scale").str();
+}
+
+/// Whether any nvfp4 weight has a scale beside it. The experts' down projections always do: see
+/// `Scale::kElsewhere`.
+bool anyScales(const Source &source) {
+  return llvm::any_of(source.tensors(), [&](TensorRef ref) {
+    StringRef name = ref.tensor->name;
+    return ref.tensor->ggmlType == static_cast<uint32_t>(gguf::Type::kNVFP4) &&
+           !name.contains(".ffn_down_exps.") && source.find(scaleName(name));
+  });
+}
+
 } // namespace
+
+Weights::Weights(const Source &source, OpBuilder builder)
+    : source_(source), builder_(builder), storesScales_(anyScales(source)) {}
 
 Weight Weights::fail() {
   failed_ = true;
-  return {FlatSymbolRefAttr(), source_.loc()};
+  return {FlatSymbolRefAttr(), source_.loc(), {}};
 }
 
 Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_t rows, int64_t columns,
@@ -86,10 +100,33 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
   if (!type)
     return fail();
   Location loc = source_.loc(first);
-  gguf::WeightOp::create(builder_, loc, name, type, extents);
-  Weight weight{FlatSymbolRefAttr::get(builder_.getContext(), name), loc};
+  auto op = gguf::WeightOp::create(builder_, loc, name, type, extents);
+  Weight weight{FlatSymbolRefAttr::get(builder_.getContext(), name), loc, op};
   made_.try_emplace(name, weight);
   return weight;
+}
+
+/// nvfp4 weights of converted checkpoints have a scale, one value or one for each expert, beside the scales
+/// in their blocks. Quantisers write none; then it is 1.
+void Weights::addScale(gguf::WeightOp weight, int64_t experts) {
+  if (failed_ || weight.getScale() || weight.getMatrixType().getElement() != gguf::ElementType::kNVFP4)
+    return;
+  std::string name = scaleName(weight.getSymName());
+  TensorRef tensor = source_.find(name);
+  if (!tensor) {
+    if (storesScales_) {
+      mlir::emitError(weight.getLoc()) << "missing tensor " << quotedName(name) << ", the scale of "
+                                       << quotedName(weight.getSymName()) << ": other nvfp4 weights have one";
+      failed_ = true;
+    }
+    return;
+  }
+  if (tensor.tensor->ggmlType != static_cast<uint32_t>(gguf::Type::kF32)) {
+    source_.error(tensor) << quotedName(name) << " is no f32";
+    failed_ = true;
+    return;
+  }
+  weight.setScaleAttr(vector(name, tensor.columns() == 1 ? 1 : experts).symbol);
 }
 
 Weight Weights::vector(const std::string &name, int64_t length) {
@@ -107,14 +144,16 @@ Weight Weights::matrix(const std::string &name, int64_t rows, int64_t columns) {
   TensorRef tensor = source_.require(name);
   if (!tensor)
     return fail();
-  return use(tensor, name, rows, columns, /*floats=*/false);
+  Weight weight = use(tensor, name, rows, columns, /*floats=*/false);
+  addScale(weight.op, 1);
+  return weight;
 }
 
 bool Weights::hasStack(const std::string &stem) const {
   return bool(source_.find({stem + ".weight", stem + ".0.weight", stem + ".0"}));
 }
 
-Weight Weights::stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns) {
+Weight Weights::stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns, Scale scale) {
   if (failed_)
     return fail(); // one error is enough
   SmallVector<TensorRef> tensors;
@@ -136,7 +175,10 @@ Weight Weights::stack(const std::string &stem, int64_t experts, int64_t rows, in
       tensors.push_back(one);
     }
   }
-  return use(tensors, stem + ".weight", experts * rows, columns, /*floats=*/false);
+  Weight weight = use(tensors, stem + ".weight", experts * rows, columns, /*floats=*/false);
+  if (scale == Scale::kOwn)
+    addScale(weight.op, experts);
+  return weight;
 }
 
 LogicalResult Weights::checkRest() const {
@@ -150,9 +192,12 @@ LogicalResult Weights::checkRest() const {
       ++media;
       continue;
     }
+    StringRef stem = name;
+    if (stem.consume_back(".input_scale") && made_.contains((stem + ".weight").str()))
+      continue; // the calibrated range of 4-bit activations, which g4 does not use
     // A scale or bias beside a weight that is used changes what the weight means.
-    for (StringRef suffix : {".scale", ".input_scale", ".bias"}) {
-      StringRef stem = name;
+    for (StringRef suffix : {".scale", ".bias"}) {
+      stem = name;
       if (stem.consume_back(suffix) && made_.contains((stem + ".weight").str()))
         return source_.error(tensor) << quotedName(name)
                                      << " goes with a weight of the model, but such tensors are not "

@@ -13,13 +13,14 @@ namespace g4::importer {
 struct Weight {
   mlir::FlatSymbolRefAttr symbol;
   mlir::LocationAttr location;
+  gguf::WeightOp op;
   mlir::Location loc() const { return location; }
 };
 
 class Weights {
 public:
   /// New weights are created with `builder`.
-  Weights(const Source &source, mlir::OpBuilder builder) : source_(source), builder_(builder) {}
+  Weights(const Source &source, mlir::OpBuilder builder);
 
   /// From now on new weights go in front of `op`.
   void insertBefore(mlir::Operation *op) { builder_.setInsertionPoint(op); }
@@ -28,9 +29,12 @@ public:
   Weight vector(const std::string &name, int64_t length);
   /// `rows` rows of `columns`.
   Weight matrix(const std::string &name, int64_t rows, int64_t columns);
+  /// Whether the weight's `<stem>.scale` is for it to apply, or something else in the model applies it.
+  enum class Scale { kOwn, kElsewhere };
   /// `experts` matrices of `rows` x `columns`: one tensor of three dimensions, or one tensor per expert named
   /// `<stem>.<e>.weight` or `<stem>.<e>`. `stem` is the name without ".weight".
-  Weight stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns);
+  Weight stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns,
+               Scale scale = Scale::kOwn);
   /// Whether `stack` would find something.
   bool hasStack(const std::string &stem) const;
 
@@ -45,11 +49,13 @@ private:
   Weight fail();
   Weight use(llvm::ArrayRef<TensorRef> tensors, const std::string &name, int64_t rows, int64_t columns,
              bool floats);
+  void addScale(gguf::WeightOp weight, int64_t experts);
 
   const Source &source_;
   mlir::OpBuilder builder_;
   llvm::StringMap<Weight> made_;
   llvm::StringSet<> known_;
+  bool storesScales_; ///< the file has scales of its nvfp4 weights
   bool failed_ = false;
 };
 

@@ -383,6 +383,50 @@ TEST(ImporterTest, QuantisedMatricesOfAnyMixAreTaken) {
   EXPECT_EQ(imported.weight("blk.0.ffn_up.weight").getMatrixType().getElement(), gguf::ElementType::kQ4_0);
 }
 
+TEST(ImporterTest, Nvfp4WeightsHaveTheScaleBesideThem) {
+  TestModel model = TestModel::dense();
+  model.tensors["blk.0.ffn_down.weight"].type = 40; // nvfp4
+  Imported alone(model);                            // as a quantiser writes it
+  ASSERT_TRUE(alone.module) << alone.all();
+  EXPECT_FALSE(alone.weight("blk.0.ffn_down.weight").getScale());
+  model.tensors["blk.0.ffn_down.scale"] = {{1}};
+  model.tensors["blk.0.ffn_down.input_scale"] = {{1}};
+  Imported imported(model);
+  ASSERT_TRUE(imported.module) << imported.all();
+  EXPECT_EQ(imported.all(), "");
+  EXPECT_EQ(imported.weight("blk.0.ffn_down.weight").getScale(), "blk.0.ffn_down.scale");
+  EXPECT_TRUE(imported.weight("blk.0.ffn_down.scale"));
+}
+
+TEST(ImporterTest, Nvfp4ExpertsHaveAScaleEachAndTheRouterHasThatOfTheDownProjections) {
+  TestModel model = TestModel::experts();
+  const uint64_t width = 64; // of the experts; nvfp4 blocks have 64 elements, so the stream must have as many
+  model.setUint("gemma4.expert_feed_forward_length", width);
+  model.setUint("gemma4.embedding_length", 64);
+  for (auto &[name, stored] : model.tensors)
+    for (uint64_t &dim : stored.dims)
+      dim = dim == TestModel::kHidden ? 64 : dim;
+  for (int i = 0; i < int(TestModel::kLayers); ++i) {
+    model.tensors[TestModel::layer(i, "attn_q.weight")] = {{64, 2 * TestModel::dim(i)}};
+    model.tensors[TestModel::layer(i, "attn_output.weight")] = {{2 * TestModel::dim(i), 64}};
+    model.tensors[TestModel::layer(i, "attn_k.weight")] = {
+        {64, (TestModel::isGlobal(i) ? 2 : 1) * TestModel::dim(i)}};
+    model.tensors.erase(TestModel::layer(i, "ffn_gate_up_exps.weight"));
+    for (const char *name : {"ffn_gate_exps", "ffn_up_exps"}) {
+      model.tensors[TestModel::layer(i, name) + ".weight"] = {{64, width, 4}, 40};
+      model.tensors[TestModel::layer(i, name) + ".scale"] = {{4}};
+    }
+    model.tensors[TestModel::layer(i, "ffn_down_exps.weight")] = {{width, 64, 4}, 40};
+    model.tensors[TestModel::layer(i, "ffn_down_exps.input_scale")] = {{4}};
+  }
+  Imported imported(model);
+  ASSERT_TRUE(imported.module) << imported.all();
+  EXPECT_EQ(imported.all(), "");
+  EXPECT_EQ(imported.weight("blk.1.ffn_up_exps.weight").getScale(), "blk.1.ffn_up_exps.scale");
+  EXPECT_FALSE(imported.weight("blk.1.ffn_down_exps.weight").getScale());
+  EXPECT_EQ(imported.ops<RouteOp>(1).front().getExpertScale(), "blk.1.ffn_down_exps.scale");
+}
+
 TEST(DiagnosticPrinterTest, AddsTheTensorWhereTheMessageDoesNotNameIt) {
   MLIRContext context;
   std::string text;

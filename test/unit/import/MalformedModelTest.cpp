@@ -89,11 +89,9 @@ TEST(MalformedModelTest, ATypeThatIsNotSupportedIsNamedWithTheSupportedOnes) {
     uint64_t columns;
     const char *name;
   };
-  for (Case c : {Case{10, 256, "type 10 (q2_k)"},
-                 {20, 32, "type 20 (iq4_nl)"},
-                 {39, 32, "type 39 (mxfp4)"},
-                 {40, 64, "type 40 (nvfp4)"},
-                 {26, 32, "type 26 (i32)"},
+  for (Case c : {Case{26, 32, "type 26 (i32)"},
+                 {28, 32, "type 28 (f64)"},
+                 {9, 32, "type 9 (unknown)"}, // q8_1, which no file holds
                  {999, 32, "type 999 (unknown)"}}) {
     TestModel model = TestModel::dense();
     model.tensors["blk.2.ffn_down.weight"] = {{c.columns, 32}, c.type};
@@ -102,7 +100,8 @@ TEST(MalformedModelTest, ATypeThatIsNotSupportedIsNamedWithTheSupportedOnes) {
     EXPECT_FALSE(imported.module);
     ASSERT_EQ(imported.errors.size(), 1u) << imported.all();
     EXPECT_SAYS(imported.errors[0], std::string("'blk.2.ffn_down.weight' has ") + c.name +
-                                        ", which is not supported yet; supported: f32, f16, bf16, q4_0");
+                                        ", which holds no weights that g4 knows; supported: f32, f16, q4_0");
+    EXPECT_SAYS(imported.errors[0], ", bf16, tq1_0, tq2_0, mxfp4, nvfp4, q1_0, q2_0");
     EXPECT_EQ(imported.errors[0].find('\n'), std::string::npos);
     auto name = imported.errorLocations[0]->findInstanceOf<NameLoc>();
     ASSERT_TRUE(name);
@@ -117,11 +116,22 @@ TEST(MalformedModelTest, AQuantisedNormIsRefused) {
 }
 
 TEST(MalformedModelTest, AScaleOrBiasOfAUsedWeightIsNotPassedOver) {
-  for (const char *name : {"blk.0.attn_q.scale", "blk.0.ffn_down.input_scale", "blk.3.attn_output.bias"}) {
+  for (const char *name : {"blk.0.attn_q.scale", "blk.3.attn_output.bias"}) {
     TestModel model = TestModel::dense();
     model.tensors[name] = {{1}};
     EXPECT_SAYS(errorOf(model), std::string("'") + name + "' goes with a weight of the model");
   }
+}
+
+TEST(MalformedModelTest, AMissingScaleIsNamed) {
+  TestModel model = TestModel::dense();
+  model.tensors["blk.0.ffn_down.weight"].type = model.tensors["blk.1.ffn_down.weight"].type = 40; // nvfp4
+  model.tensors["blk.1.ffn_down.scale"] = {{1}};
+  EXPECT_SAYS(errorOf(model), "missing tensor 'blk.0.ffn_down.scale', the scale of 'blk.0.ffn_down.weight'");
+  model.tensors["blk.0.ffn_down.scale"] = {{2}};
+  EXPECT_SAYS(errorOf(model), "'blk.0.ffn_down.scale' is 1 x 2, expected 1 x 1");
+  model.tensors["blk.0.ffn_down.scale"] = {{1}, /*f16*/ 1};
+  EXPECT_SAYS(errorOf(model), "'blk.0.ffn_down.scale' is no f32");
 }
 
 TEST(MalformedModelTest, ATensorInTwoFilesIsRefused) {
