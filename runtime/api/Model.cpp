@@ -68,6 +68,7 @@ unsigned Model::threads() const { return impl_->engine->threadCount(); }
 uint32_t Model::vocabulary() const { return impl_->engine->limits().vocabulary; }
 uint32_t Model::contextTokens() const { return impl_->engine->limits().contextTokens; }
 uint32_t Model::layers() const { return impl_->engine->limits().layers; }
+uint32_t Model::hiddenSize() const { return impl_->engine->limits().hidden; }
 uint32_t Model::expertsUsed() const { return impl_->engine->limits().expertsUsed; }
 
 SamplingOptions Model::defaultSampling() const {

@@ -33,6 +33,8 @@ Status feedIds(Session::Impl &session, const FeedRequest &request) {
       if (request.onLogits)
         G4_RETURN_IF_ERROR(request.onLogits(output.logits));
     }
+    if (request.onHidden && !output.hidden.empty())
+      G4_RETURN_IF_ERROR(request.onHidden(output.hidden));
     if (request.onProgress && !request.onProgress(first + rows, total))
       return {Code::kCancelled, "cancelled"};
     return {};

@@ -12,7 +12,7 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/engine/Tap.h"
-#include "runtime/text/AnswerParts.h"
+#include "runtime/text/Part.h"
 #include "runtime/text/Sampler.h"
 
 #include <cstdint>
@@ -77,6 +77,7 @@ public:
   uint32_t vocabulary() const;
   uint32_t contextTokens() const;
   uint32_t layers() const;
+  uint32_t hiddenSize() const;
   uint32_t expertsUsed() const; ///< 0: no experts
   /// What the model file recommends.
   SamplingOptions defaultSampling() const;
@@ -112,6 +113,8 @@ struct FeedRequest {
   std::span<const int32_t> forcedExperts = {};
   /// Logits of the wanted rows, [rows, vocabulary], as they come: ids in order.
   std::function<Status(std::span<const float> logits)> onLogits = nullptr;
+  /// Hidden states of the wanted rows after the final norm, [rows, hidden size], as they come.
+  std::function<Status(std::span<const float> hidden)> onHidden = nullptr;
   std::function<Status(const TapView &)> onTap = nullptr;
   /// Between steps; false ends with kCancelled.
   std::function<bool(uint32_t done, uint32_t total)> onProgress = nullptr;

@@ -2,14 +2,12 @@
 #pragma once
 
 #include "runtime/text/Detokenizer.h"
+#include "runtime/text/Part.h"
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace g4::text {
-
-enum class Part : uint8_t { kAnswer, kThought };
 
 /// One stream of ids. A thought stands between the control tokens `<|channel>` and `<channel|>`, after the channel's
 /// name and a line break; marks and name are no text. The marks are recognised as tokens: the same characters
