@@ -1,5 +1,7 @@
 #include "compiler/emit/tokenizer/TokenizerTables.h"
 
+#include "runtime/base/Text.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -25,8 +27,10 @@ Result<TokenizerSource> tokenizerSourceFromGguf(const gguf::File &file) {
   const std::string *model = file.getString("tokenizer.ggml.model");
   if (!model)
     return missing("tokenizer.ggml.model");
-  if (*model != "gemma4")
-    return invalidArgument("tokenizer.ggml.model is '" + *model + "'; only 'gemma4' is supported");
+  // Ollama's converter calls every merge vocabulary "llama" and says in "pre" how to split.
+  const std::string *pre = file.getString("tokenizer.ggml.pre");
+  if (*model != "gemma4" && !(*model == "llama" && pre && *pre == "gemma4"))
+    return invalidArgument("tokenizer.ggml.model is " + quotedName(*model) + "; only 'gemma4' is supported");
   const std::vector<std::string> *tokens = file.getStrings("tokenizer.ggml.tokens");
   if (!tokens)
     return missing("tokenizer.ggml.tokens");

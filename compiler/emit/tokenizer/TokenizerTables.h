@@ -24,7 +24,7 @@ struct TokenizerSource {
 
 /// Reads the `tokenizer.ggml.*` keys. `add_bos_token` is not read: a Gemma 4 prompt begins with one BOS
 /// whatever the file says or leaves out. Scores are not read: merge ranks alone decide. Errors:
-/// kInvalidArgument naming the key (absent, of another type, or not a "gemma4" tokenizer).
+/// kInvalidArgument naming the key (absent, of another type, or not a "gemma4" tokenizer, which is also written as "llama" with pre "gemma4").
 Result<TokenizerSource> tokenizerSourceFromGguf(const gguf::File &file);
 
 /// The blob, ready to be a segment of the artifact. The same source always gives the same bytes.
