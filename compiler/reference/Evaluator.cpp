@@ -1,6 +1,6 @@
 #include "compiler/reference/Evaluator.h"
 
-#include "compiler/reference/WeightReader.h"
+#include "compiler/weights/WeightRows.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -22,7 +22,7 @@ using Choices = std::vector<int32_t>;
 
 class Evaluator {
 public:
-  Evaluator(ModelOp model, const EvaluateOptions &options, WeightReader weights)
+  Evaluator(ModelOp model, const EvaluateOptions &options, std::unique_ptr<weights::WeightRows> weights)
       : model_(model), options_(options), weights_(std::move(weights)),
         symbols_(model->getParentOfType<ModuleOp>()) {}
 
@@ -63,7 +63,7 @@ private:
 
   ModelOp model_;
   const EvaluateOptions &options_;
-  WeightReader weights_;
+  std::unique_ptr<weights::WeightRows> weights_;
   SymbolTable symbols_;
   std::array<std::vector<int64_t>, 3> positions_; // by row set
   llvm::DenseMap<Value, Matrix> values_;
@@ -88,7 +88,7 @@ void Evaluator::tap(const std::string &name, Value rowsOf, Matrix values, Choice
 Result<std::vector<float>> Evaluator::vector(FlatSymbolRefAttr ref) {
   gguf::WeightOp op = weight(ref);
   std::vector<float> values(op.getMatrixType().getColumns());
-  G4_RETURN_IF_ERROR(weights_.readRow(op, 0, values));
+  G4_RETURN_IF_ERROR(weights_->readValues(op, 0, values));
   return values;
 }
 
@@ -97,7 +97,7 @@ Result<Matrix> Evaluator::multiply(const Matrix &x, FlatSymbolRefAttr ref, int64
   std::vector<float> row(op.getMatrixType().getColumns());
   Matrix result(x.rows, rows);
   for (int64_t r = 0; r < rows; ++r) {
-    G4_RETURN_IF_ERROR(weights_.readRow(op, first + r, row));
+    G4_RETURN_IF_ERROR(weights_->readValues(op, first + r, row));
     for (int64_t t = 0; t < x.rows; ++t)
       result.row(t)[r] = dot(x.row(t), row);
   }
@@ -127,7 +127,7 @@ Status Evaluator::visit(EmbedOp op) {
   const std::vector<int64_t> &rows = positions(op.getRows().getType().getSet());
   Matrix result(rows.size(), getColumns(op.getResult()));
   for (size_t t = 0; t < rows.size(); ++t) {
-    G4_RETURN_IF_ERROR(weights_.readRow(weight(op.getTableAttr()), options_.ids[rows[t]], result.row(t)));
+    G4_RETURN_IF_ERROR(weights_->readValues(weight(op.getTableAttr()), options_.ids[rows[t]], result.row(t)));
     for (float &value : result.row(t))
       value *= toFloat(op.getScale());
   }
@@ -251,7 +251,7 @@ Status Evaluator::visit(PerLayerInputsOp op) {
       value *= toFloat(op.getProjectionScale());
     for (int64_t i = 0; i < count; ++i)
       rmsNorm(row.subspan(i * width, width), norm, 1, toFloat(op.getEps()));
-    G4_RETURN_IF_ERROR(weights_.readRow(table, options_.ids[rows[t]], entry));
+    G4_RETURN_IF_ERROR(weights_->readValues(table, options_.ids[rows[t]], entry));
     for (int64_t c = 0; c < result.columns; ++c)
       row[c] =
           (row[c] + entry[first * width + c] * toFloat(op.getTableScale())) * toFloat(op.getCombineScale());
@@ -388,7 +388,7 @@ Result<Evaluation> evaluate(ModelOp model, const EvaluateOptions &options) {
   auto module = model->getParentOfType<ModuleOp>();
   if (!module)
     return invalidArgument("the model is in no module");
-  G4_ASSIGN_OR_RETURN(WeightReader weights, WeightReader::open(module));
+  G4_ASSIGN_OR_RETURN(std::unique_ptr<weights::WeightRows> weights, weights::WeightRows::open(module));
   return Evaluator(model, options, std::move(weights)).run();
 }
 

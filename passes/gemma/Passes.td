@@ -62,17 +62,30 @@ def FoldConstantsPass : Gemma_Pass<"gemma-fold-constants"> {
 }
 
 def QuantizePass : Gemma_Pass<"gemma-quantize"> {
-  let summary = "Chooses what activations and K/V are stored as.";
+  let summary = "Chooses what weights, activations and K/V are stored as.";
   let description = [{
     Sets `activations` and `kv_type` on the model. Fails for `activations=f32` with other K/V than f32: that
     mode exists to be exact.
 
-    Before: `gemma.model @text attributes {...}`. After: `gemma.model @text attributes {activations =
-    #gemma.activation_type<int8>, kv_type = #gemma.kv_element<f16>, ...}`.
+    With `quantize` or `rules` it gives matrices other element types; docs/quantisation.md has the defaults of each type
+    and the form of a rules file. A weight keeps its place in the file and says what is stored there; the values are
+    converted where they are read. `imatrix` is kept in the module's `gguf.imatrix` for then. Vectors stay as they are.
+
+    ```mlir
+    // before
+    gguf.weight @blk.0.ffn_up.weight : !gguf.matrix<512x256, bf16> from <file = 0, offset = 4096, size = 262144>
+    gemma.model @text attributes {...}
+    // after, with quantize=q4_k
+    gguf.weight @blk.0.ffn_up.weight : !gguf.matrix<512x256, q4_k> from <file = 0, offset = 4096, size = 262144> stored = bf16
+    gemma.model @text attributes {activations = #gemma.activation_type<int8>, kv_type = #gemma.kv_element<f16>, ...}
+    ```
   }];
   let options = [
     Option<"activations", "activations", "std::string", "\"int8\"", "what linear layers read: int8 or f32">,
     Option<"kv", "kv", "std::string", "\"f16\"", "what the K/V pages hold: f32, f16 or bf16">,
+    Option<"quantize", "quantize", "std::string", "\"\"", "the type to quantise ordinary matrices to; empty: none">,
+    Option<"rules", "rules", "std::string", "\"\"", "path of a file with a pattern and a type on each line">,
+    Option<"imatrix", "imatrix", "std::string", "\"\"", "path of an importance matrix">,
   ];
 }
 
