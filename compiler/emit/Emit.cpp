@@ -3,8 +3,9 @@
 #include "compiler/emit/Packer.h"
 #include "compiler/emit/tokenizer/TokenizerTables.h"
 #include "compiler/import/gguf/Gguf.h"
+#include "compiler/weights/WeightRows.h"
 #include "dialects/exec/ExecDialect.h"
-#include "runtime/base/MappedFile.h"
+#include "dialects/exec/Signature.h"
 #include "runtime/module/Writer.h"
 
 #include "mlir/IR/SymbolTable.h"
@@ -59,103 +60,99 @@ private:
       if (!file.ok())
         return report(file.status());
       files.push_back(*std::move(file));
-      if (options.weightsMissing)
-        continue;
-      auto mapping = MappedFile::open(name.getValue().str());
-      if (!mapping.ok())
-        return report(mapping.status());
-      mappings.push_back(*std::move(mapping));
     }
+    if (options.weightsMissing)
+      return success();
+    auto opened = weights::WeightRows::open(module);
+    if (!opened.ok())
+      return report(opened.status());
+    source = *std::move(opened);
     return success();
   }
 
-  /// The rows of one stored weight, in order, as pointers into the mapped files.
-  LogicalResult rowsOf(exec::WeightOp op, std::vector<const std::byte *> &rows, float &factor) {
+  /// The weight that `op` stores rows of, and which, in order.
+  LogicalResult rowsOf(exec::WeightOp op, gguf::WeightOp &weight, std::vector<uint64_t> &indices) {
     auto part = cast<gguf::PartAttr>(op.getPart());
-    auto weight = symbols.lookup<gguf::WeightOp>(part.getWeight().getValue());
+    weight = symbols.lookup<gguf::WeightOp>(part.getWeight().getValue());
     if (!weight)
       return op.emitOpError("reads ") << part.getWeight() << ", which is not a weight of this module";
-    factor = weight.getFactorOrOne();
-    uint64_t rowBytes = weight.getMatrixType().getRowBytes();
-    std::vector<std::pair<const std::byte *, uint64_t>> pieces;
-    for (auto e : weight.getExtents().getAsRange<gguf::ExtentAttr>()) {
-      if (e.getFile() >= int64_t(mappings.size()))
-        return weight.emitOpError("is in file ") << e.getFile() << " of " << mappings.size();
-      std::span<const std::byte> bytes = mappings[e.getFile()].bytes();
-      if (uint64_t(e.getOffset()) > bytes.size() || uint64_t(e.getSize()) > bytes.size() - e.getOffset())
-        return weight.emitOpError("ends past the end of ") << files[e.getFile()]->path();
-      pieces.push_back({bytes.data() + e.getOffset(), uint64_t(e.getSize())});
-    }
-    auto rowAt = [&](uint64_t row) -> const std::byte * {
-      uint64_t at = row * rowBytes;
-      for (auto [start, size] : pieces) {
-        if (at < size)
-          return start + at;
-        at -= size;
-      }
-      return nullptr;
-    };
     int64_t experts = part.getRows() ? op.getMatrix().getRows() / part.getRows() : 0;
     for (int64_t e = 0; e < experts; ++e)
-      for (int64_t r = 0; r < part.getRows(); ++r) {
-        const std::byte *row = rowAt(e * part.getStride() + part.getFirst() + r);
-        if (!row)
-          return op.emitOpError("reads row ") << e * part.getStride() + part.getFirst() + r << " of " << part.getWeight() << ", which has fewer";
-        rows.push_back(row);
-      }
+      for (int64_t r = 0; r < part.getRows(); ++r)
+        indices.push_back(e * part.getStride() + part.getFirst() + r);
+    for (uint64_t row : indices)
+      if (row >= uint64_t(weight.getMatrixType().getRows()))
+        return op.emitOpError("reads row ") << row << " of " << part.getWeight() << ", which has fewer";
     return success();
   }
 
-  LogicalResult packOne(module::Writer &writer, exec::WeightOp op) {
-    std::vector<const std::byte *> rows;
-    float factor = 1;
-    if (failed(rowsOf(op, rows, factor)))
-      return failure();
+  using Row = weights::WeightRows::Row;
+
+  /// Appends rows to `piece` as `op` stores them.
+  LogicalResult packRows(exec::WeightOp op, ArrayRef<Row> rows, float factor, std::vector<std::byte> &piece) {
     exec::MatrixAttr matrix = op.getMatrix();
-    const module::PackedLayout *layout = module::packedLayout(gguf::stringifyElementType(matrix.getElement()));
+    const module::PackedLayout &layout = gguf::getPackedLayout(matrix.getElement());
     uint64_t columns = matrix.getColumns();
-    std::vector<std::byte> piece;
-    auto flush = [&](uint64_t below) -> Status {
-      if (piece.size() < below || piece.empty())
-        return {};
-      Status s = writer.append(piece);
-      written += piece.size();
-      piece.clear();
-      if (options.progress)
-        options.progress(written, total);
-      return s;
-    };
     auto extend = [&](uint64_t n) {
       piece.resize(piece.size() + n);
       return std::span(piece).last(n);
     };
-    uint64_t rowBytes = cast<gguf::WeightOp>(symbols.lookup(cast<gguf::PartAttr>(op.getPart()).getWeight().getValue())).getMatrixType().getRowBytes();
+    uint64_t tableBytes = exec::tableRowBytes(matrix.getElement(), columns);
     for (size_t r = 0; r < rows.size();) {
       switch (op.getStorage()) {
       case exec::Storage::table: {
-        auto to = extend(rowBytes);
-        std::memcpy(to.data(), rows[r++], rowBytes);
+        Row row = rows[r++];
+        auto to = extend(tableBytes);
+        if (layout.groupHeaderBytes()) {
+          std::memcpy(to.last(4).data(), &row.scale, 4);
+          to = to.first(tableBytes - 4);
+        }
+        std::memcpy(to.data(), row.bytes, to.size());
         break;
       }
       case exec::Storage::vector: {
-        if (!layout || !layout->isFloat)
+        if (!layout.isFloat)
           return op.emitOpError("is a vector of ") << gguf::stringifyElementType(matrix.getElement()) << ", expected f32, f16 or bf16";
         auto to = extend(columns * 4);
-        widenRow(*layout, columns, rows[r++], factor, reinterpret_cast<float *>(to.data()));
+        widenRow(layout, columns, rows[r++].bytes, factor, reinterpret_cast<float *>(to.data()));
         break;
       }
       case exec::Storage::packed: {
         std::array<const std::byte *, 16> group{};
-        for (size_t i = 0; i < 16 && r < rows.size(); ++i)
-          group[i] = rows[r++];
-        packGroup(*layout, columns, group, extend(layout->groupBytes(columns)));
+        std::array<float, 16> rowScales = kNoRowScales;
+        for (size_t i = 0; i < 16 && r < rows.size(); ++i, ++r) {
+          group[i] = rows[r].bytes;
+          rowScales[i] = rows[r].scale;
+        }
+        packGroup(layout, columns, group, extend(layout.groupBytes(columns)), rowScales);
       }
       }
-      if (Status s = flush(kPieceBytes); !s.ok())
-        return report(s);
     }
-    if (Status s = flush(0); !s.ok())
-      return report(s);
+    return success();
+  }
+
+  LogicalResult packOne(module::Writer &writer, exec::WeightOp op) {
+    gguf::WeightOp weight;
+    std::vector<uint64_t> indices;
+    if (failed(rowsOf(op, weight, indices)))
+      return failure();
+    std::vector<Row> rows;
+    std::vector<std::byte> converted, piece;
+    // Whole groups of 16 rows.
+    uint64_t batch = std::max<uint64_t>(kPieceBytes / (16 * sizeof(float) * op.getMatrix().getColumns()), 1) * 16;
+    for (uint64_t first = 0; first < indices.size(); first += batch) {
+      auto some = std::span(indices).subspan(first, std::min<uint64_t>(batch, indices.size() - first));
+      if (Status s = source->read(weight, some, rows, converted); !s.ok())
+        return report(s);
+      piece.clear();
+      if (failed(packRows(op, rows, weight.getFactorOrOne(), piece)))
+        return failure();
+      if (Status s = writer.append(piece); !s.ok())
+        return report(s);
+      written += piece.size();
+      if (options.progress)
+        options.progress(written, total);
+    }
     return success();
   }
 
@@ -225,7 +222,7 @@ private:
   const EmitOptions &options;
   SymbolTable symbols;
   std::vector<std::unique_ptr<gguf::File>> files;
-  std::vector<MappedFile> mappings; ///< of the same files: weights are ranges of bytes
+  std::unique_ptr<weights::WeightRows> source; ///< of the weights; null when they are missing
   uint64_t written = 0, total = 0;
 };
 

@@ -73,8 +73,8 @@ class Exec_Attr<string name, string mn> : AttrDef<Exec_Dialect, name> {
 def Exec_Matrix : Exec_Attr<"Matrix", "matrix"> {
   let summary = "A packed matrix: element type, rows (outputs), columns (inputs).";
   let description = [{
-    Constraints, in a kernel: (c1) `element` has a packed layout (runtime/module/PackedLayout.h). (c2) `rows > 0` and
-    `columns` is a multiple of the layout's super-block. Where it is contracted with an activation also: its columns
+    Constraints, in a kernel: (c1) `rows > 0` and `columns` is a multiple of the packed layout's super-block
+    (runtime/module/PackedLayout.h). Where it is contracted with an activation also: its columns
     are those of the activation, a multiple of 32.
   }];
   let parameters = (ins Exec_Element:$element, "int64_t":$rows, "int64_t":$columns);

@@ -184,8 +184,12 @@ MemRefType Argument::type() const {
 }
 
 bool isFloatElement(gguf::ElementType element) {
-  const module::PackedLayout *layout = module::packedLayout(gguf::stringifyElementType(element));
-  return layout && layout->isFloat;
+  return gguf::getPackedLayout(element).isFloat;
+}
+
+int64_t tableRowBytes(gguf::ElementType element, int64_t columns) {
+  int64_t scale = gguf::getPackedLayout(element).groupHeaderBytes() ? 4 : 0;
+  return columns / gguf::getBlockElements(element) * gguf::getBlockBytes(element) + scale;
 }
 
 InputForms inputForms(ArrayRef<MatrixAttr> parts, bool int8) {

@@ -34,6 +34,8 @@ Geometry geometryOf(mlir::Attribute spec);
 
 /// True when the packed layout of `element` holds plain floats, which are multiplied with f32 activations always.
 bool isFloatElement(gguf::ElementType element);
+/// Bytes of a table row (Storage::table): as in the GGUF file, and the row's f32 scale behind it where the type has one.
+int64_t tableRowBytes(gguf::ElementType element, int64_t columns);
 /// The forms in which a contraction with these parts reads its activations.
 struct InputForms {
   bool f32 = false, q8 = false;

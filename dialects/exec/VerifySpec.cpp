@@ -21,13 +21,10 @@ public:
   explicit Verifier(function_ref<InFlightDiagnostic()> emitError) : error(emitError) {}
 
   LogicalResult matrix(MatrixAttr m, StringRef what) {
-    StringRef element = gguf::stringifyElementType(m.getElement());
-    const module::PackedLayout *layout = module::packedLayout(element);
-    if (!layout) // matrix_c1
-      return error() << what << " is of " << element << ", which has no packed layout";
-    if (m.getRows() <= 0 || !positiveMultiple(m.getColumns(), layout->superColumns)) // matrix_c2
-      return error() << what << " is " << m.getRows() << "x" << m.getColumns() << ", but " << element
-                     << " packs " << layout->superColumns << " columns at a time";
+    const module::PackedLayout &layout = gguf::getPackedLayout(m.getElement());
+    if (m.getRows() <= 0 || !positiveMultiple(m.getColumns(), layout.superColumns)) // matrix_c1
+      return error() << what << " is " << m.getRows() << "x" << m.getColumns() << ", but " << layout.name << " packs "
+                     << layout.superColumns << " columns at a time";
     return success();
   }
 

@@ -59,7 +59,7 @@ def Tile_LoadQuantOp : Tile_Op<"load_quant", [Pure]> {
     `weights` are the bytes of one packed matrix with `columns` columns. Nothing is expanded in memory: the
     lowering decodes in registers at the first use.
 
-    Constraints: (c1) the element has a packed layout and `columns` is a multiple of its super-block and of 32.
+    Constraints: (c1) `columns` is a multiple of the element's super-block and of 32.
     ```mlir
     %b = tile.load_quant %w[%group, %block] columns = 1536 : memref<?xi8> -> !tile.block<q4_0>
     ```

@@ -34,13 +34,10 @@ void TileDialect::initialize() {
 }
 
 LogicalResult LoadQuantOp::verify() {
-  StringRef name = gguf::stringifyElementType(getResult().getType().getElement());
-  const module::PackedLayout *layout = module::packedLayout(name);
-  if (!layout)
-    return emitOpError("has no packed layout for ") << name;
-  uint64_t unit = std::max(layout->superColumns, 32u);
+  const module::PackedLayout &layout = gguf::getPackedLayout(getResult().getType().getElement());
+  uint64_t unit = std::max(layout.superColumns, 32u);
   if (getColumns() <= 0 || uint64_t(getColumns()) % unit) // load_quant_c1
-    return emitOpError("has ") << getColumns() << " columns, but " << name << " packs " << unit << " at a time";
+    return emitOpError("has ") << getColumns() << " columns, but " << layout.name << " packs " << unit << " at a time";
   return success();
 }
 
@@ -52,8 +49,7 @@ static int64_t columnsOf(Value memref) {
 
 LogicalResult DotOp::verify() {
   gguf::ElementType element = getBlock().getType().getElement();
-  const module::PackedLayout *layout = module::packedLayout(gguf::stringifyElementType(element));
-  if (!layout || layout->isFloat) // dot_c1
+  if (gguf::getPackedLayout(element).isFloat) // dot_c1
     return emitOpError("has int8 activations for weights of ") << gguf::stringifyElementType(element);
   int64_t columns = columnsOf(getQ());
   if (columns <= 0 || columns % 32 || columnsOf(getScale()) != columns / 32 || columnsOf(getSums()) != columns / 16) // dot_c2

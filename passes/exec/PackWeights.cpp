@@ -1,6 +1,6 @@
 #include "dialects/exec/ExecDialect.h"
+#include "dialects/exec/Signature.h"
 #include "passes/exec/Passes.h"
-#include "runtime/module/PackedLayout.h"
 
 using namespace mlir;
 
@@ -13,42 +13,33 @@ namespace {
 constexpr uint64_t kWeightAlignment = 64;
 
 struct PackWeightsPass : impl::PackWeightsPassBase<PackWeightsPass> {
-  /// Bytes of the weight as stored; nothing when the layout is unknown.
-  std::optional<uint64_t> sizeOf(WeightOp op) {
+  /// Bytes of the weight as stored.
+  uint64_t sizeOf(WeightOp op) {
     MatrixAttr m = op.getMatrix();
     switch (op.getStorage()) {
     case Storage::vector:
       return uint64_t(m.getRows()) * m.getColumns() * 4;
     case Storage::table:
-      return uint64_t(gguf::MatrixType::get(m.getContext(), m.getRows(), m.getColumns(), m.getElement()).getSizeInBytes());
+      return uint64_t(m.getRows()) * tableRowBytes(m.getElement(), m.getColumns());
     case Storage::packed:
-      if (const module::PackedLayout *layout = module::packedLayout(gguf::stringifyElementType(m.getElement())))
-        return layout->matrixBytes(m.getRows(), m.getColumns());
+      return gguf::getPackedLayout(m.getElement()).matrixBytes(m.getRows(), m.getColumns());
     }
-    return std::nullopt;
+    llvm_unreachable("every storage is listed");
   }
 
   void runOnOperation() override {
     DenseMap<std::tuple<Attribute, Attribute, Attribute>, int64_t> places;
     uint64_t end = 0;
-    bool failed = false;
     getOperation().walk([&](WeightOp op) {
-      std::optional<uint64_t> size = sizeOf(op);
-      if (!size) {
-        op.emitOpError("has no packed layout for ") << gguf::stringifyElementType(op.getMatrix().getElement());
-        failed = true;
-        return;
-      }
+      uint64_t size = sizeOf(op);
       auto key = std::make_tuple(Attribute(op.getStorageAttr()), op.getPart(), Attribute(op.getMatrix()));
       auto [it, isNew] = places.try_emplace(key, int64_t(end));
       if (isNew)
-        end = (end + *size + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
+        end = (end + size + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment;
       Builder b(&getContext());
       op.setOffsetAttr(b.getI64IntegerAttr(it->second));
-      op.setSizeAttr(b.getI64IntegerAttr(*size));
+      op.setSizeAttr(b.getI64IntegerAttr(size));
     });
-    if (failed)
-      signalPassFailure();
   }
 };
 

@@ -188,7 +188,7 @@ void LinearKernel::perLayer(Value first, Value n, Value item) {
     Value rowStart = t.mul(token, rowBytes);
     Value column0 = t.mul(t.add(item, t.index(p.getFirstLayer())), t.index(width));
     t.forEach(t.index(0), t.index(width), 1, [&](Value k) {
-      Value v = t.loadTable(table.getElement(), t.arg("table"), rowStart, t.add(column0, k));
+      Value v = t.loadTable(table.getElement(), t.arg("table"), rowStart, t.add(column0, k), table.getColumns());
       t.store(t.mulf(v, t.f32(p.getTableScale().getValueAsDouble())), rotated, {t.index(0), k});
     });
     tile::BarrierOp::create(t.b, t.loc);

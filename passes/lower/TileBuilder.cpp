@@ -1,6 +1,4 @@
 #include "passes/lower/TileBuilder.h"
-#include "compiler/import/gguf/Gguf.h"
-#include "runtime/module/PackedLayout.h"
 
 using namespace mlir;
 using namespace g4::exec;
@@ -241,97 +239,6 @@ TileBuilder::Values TileBuilder::contract(MatrixAttr matrix, V weights, V group,
                              : Value(tile::DotF32Op::create(b, loc, sum.getType(), block, x.f32, row, k, sum)));
     return next;
   });
-}
-
-int64_t tableRowBytes(gguf::ElementType element, int64_t columns) {
-  const gguf::TypeInfo *info = gguf::typeInfoByName(gguf::stringifyElementType(element));
-  return info ? columns / info->blockElements * info->blockBytes : 0;
-}
-
-Value TileBuilder::loadTable(gguf::ElementType element, V table, V rowStart, V column) {
-  using E = gguf::ElementType;
-  const gguf::TypeInfo *info = gguf::typeInfoByName(gguf::stringifyElementType(element));
-  Value inBlock = rem(column, index(info->blockElements));
-  Value block = add(rowStart, mul(div(column, index(info->blockElements)), index(info->blockBytes)));
-  auto byteAt = [&](V at) { return arith::ExtUIOp::create(b, loc, b.getI32Type(), load(table, {at})).getResult(); };
-  auto wide = [&](V at, int64_t bytes, Type as) -> Value {
-    Value v = vector::LoadOp::create(b, loc, VectorType::get({bytes}, b.getI8Type()), table, ValueRange{at});
-    return vector::ExtractOp::create(b, loc, vector::BitCastOp::create(b, loc, VectorType::get({1}, as), v), 0);
-  };
-  auto half = [&](int64_t offset) -> Value {
-    return arith::ExtFOp::create(b, loc, b.getF32Type(), wide(add(block, index(offset)), 2, b.getF16Type()));
-  };
-  auto bitsOf = [&](V v, V shift, int32_t mask) -> Value {
-    return arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, v, shift), i32(mask));
-  };
-  auto toI32 = [&](V v) -> Value { return arith::IndexCastOp::create(b, loc, b.getI32Type(), v); };
-  auto toFloat = [&](V v) -> Value { return arith::SIToFPOp::create(b, loc, b.getF32Type(), v); };
-  auto orI = [&](V x, V y) -> Value { return arith::OrIOp::create(b, loc, x, y); };
-  auto shl = [&](V x, int32_t n) -> Value { return arith::ShLIOp::create(b, loc, x, i32(n)); };
-
-  switch (element) {
-  case E::kF32:
-    return wide(block, 4, b.getF32Type());
-  case E::kF16:
-  case E::kBF16:
-    return arith::ExtFOp::create(b, loc, b.getF32Type(),
-                                 wide(block, 2, element == E::kF16 ? Type(b.getF16Type()) : Type(b.getBF16Type())));
-  case E::kQ8_0: {
-    Value q = arith::ExtSIOp::create(b, loc, b.getI32Type(), load(table, {add(add(block, index(2)), inBlock)}));
-    return mulf(toFloat(q), half(0));
-  }
-  case E::kQ4_0:
-  case E::kQ4_1:
-  case E::kQ5_0:
-  case E::kQ5_1: {
-    // d [m] [5th bits: 32] nibbles: column c < 16 in the low half of byte c, else in the high half of byte c - 16.
-    bool hasMin = element == E::kQ4_1 || element == E::kQ5_1, five = element == E::kQ5_0 || element == E::kQ5_1;
-    int64_t codes = 2 + (hasMin ? 2 : 0) + (five ? 4 : 0);
-    Value shift = toI32(mul(div(inBlock, index(16)), index(4)));
-    Value code = bitsOf(byteAt(add(add(block, index(codes)), rem(inBlock, index(16)))), shift, 15);
-    if (five) {
-      Value high = bitsOf(byteAt(add(add(block, index(codes - 4)), div(inBlock, index(8)))),
-                          toI32(rem(inBlock, index(8))), 1);
-      code = orI(code, shl(high, 4));
-    }
-    if (hasMin)
-      return fma(toFloat(code), half(0), half(2));
-    return mulf(toFloat(sub(code, i32(five ? 16 : 8))), half(0));
-  }
-  case E::kQ4_K:
-  case E::kQ5_K: {
-    // d, dmin, 12 bytes of 6-bit (scale, min) pairs for 8 blocks of 32, [5th bits: 32], nibbles: 4 x 32 bytes.
-    bool five = element == E::kQ5_K;
-    Value j = div(inBlock, index(32)), c = rem(inBlock, index(32));
-    Value low = compare(arith::CmpIPredicate::ult, j, index(4));
-    Value j3 = rem(j, index(4));
-    Value s0 = byteAt(add(block, add(index(4), j3))), m0 = byteAt(add(block, add(index(8), j3)));
-    Value mix = byteAt(add(block, add(index(12), j3)));
-    auto merge = [&](V nibble, V top) { return orI(nibble, shl(bitsOf(top, i32(6), 3), 4)); };
-    Value scale = select(low, bitsOf(s0, i32(0), 63), merge(bitsOf(mix, i32(0), 15), s0));
-    Value min = select(low, bitsOf(m0, i32(0), 63), merge(bitsOf(mix, i32(4), 15), m0));
-    Value at = add(block, add(index(five ? 48 : 16), add(mul(div(j, index(2)), index(32)), c)));
-    Value code = bitsOf(byteAt(at), toI32(mul(rem(j, index(2)), index(4))), 15);
-    if (five)
-      code = orI(code, shl(bitsOf(byteAt(add(block, add(index(16), c))), toI32(j), 1), 4));
-    Value m = mulf(half(2), toFloat(min));
-    return subf(mulf(mulf(half(0), toFloat(scale)), toFloat(code)), m);
-  }
-  case E::kQ6_K: {
-    // ql 128, qh 64, scales 16 x i8, d. Halves of 128 columns; in each, four runs of 32.
-    Value half128 = div(inBlock, index(128)), r = rem(inBlock, index(128));
-    Value run = div(r, index(32)), c = rem(r, index(32));
-    Value ql = byteAt(add(block, add(mul(half128, index(64)), add(mul(rem(run, index(2)), index(32)), c))));
-    Value qh = byteAt(add(block, add(index(128), add(mul(half128, index(32)), c))));
-    Value code = orI(bitsOf(ql, toI32(mul(div(run, index(2)), index(4))), 15),
-                     shl(bitsOf(qh, toI32(mul(run, index(2))), 3), 4));
-    Value scale = arith::ExtSIOp::create(b, loc, b.getI32Type(),
-                                         load(table, {add(block, add(index(192), div(inBlock, index(16))))}));
-    return mulf(mulf(half(208), toFloat(scale)), toFloat(sub(code, i32(32))));
-  }
-  default:
-    return {}; // the importer let only the types above through
-  }
 }
 
 } // namespace g4

@@ -88,16 +88,13 @@ public:
   void writeActivation(const Activation &to, V row, V at, int64_t n, llvm::function_ref<V(V)> strip);
   /// Sums of `rows.size()` rows of x with the 16 outputs of weight group `group`.
   Values contract(exec::MatrixAttr matrix, V weights, V group, const Activation &x, llvm::ArrayRef<V> rows, bool int8);
-  /// One f32 of a table row stored as in the GGUF file (exec::Storage::table), `rowBytes` from the table's start.
-  V loadTable(gguf::ElementType element, V table, V rowStart, V column);
+  /// One f32 of a table row of `columns` (exec::Storage::table), which starts at byte `rowStart`.
+  V loadTable(gguf::ElementType element, V table, V rowStart, V column, int64_t columns);
 
 private:
   llvm::StringMap<V> arguments;
   mlir::Block *entry;
 };
-
-/// Bytes of a table row of `columns` elements.
-int64_t tableRowBytes(gguf::ElementType element, int64_t columns);
 
 // The bodies, one per kernel specification.
 void buildLinear(TileBuilder &t, exec::LinearAttr spec);

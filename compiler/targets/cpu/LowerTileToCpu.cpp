@@ -128,7 +128,7 @@ struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
       return signalPassFailure();
     }
     for (Operation &op : llvm::make_early_inc_range(*getOperation().getBody()))
-      if (!mlir::isa<exec::KernelOp, func::FuncOp>(op))
+      if (!mlir::isa<exec::KernelOp, func::FuncOp, memref::GlobalOp>(op))
         op.erase();
     for (exec::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<exec::KernelOp>())) {
       if (kernel.getBody().empty()) {

@@ -28,6 +28,12 @@ LaneBlock::LaneBlock(OpBuilder &b, tile::LoadQuantOp block, Value lane)
   addend();
 }
 
+bool LaneBlock::canDecode(const module::PackedLayout &layout) {
+  using module::Scales;
+  bool scales = layout.scales == Scales::kNone || layout.scales == Scales::kI8 || layout.scales == Scales::kU8;
+  return layout.isFloat || (layout.codes == module::Codes::kPlanes && layout.bits >= 4 && scales);
+}
+
 Value LaneBlock::index(int64_t v) { return arith::ConstantIndexOp::create(b, loc, v); }
 Value LaneBlock::i32(int64_t v) { return arith::ConstantIntOp::create(b, loc, v, 32); }
 Value LaneBlock::toI32(V x) { return arith::IndexCastOp::create(b, loc, b.getI32Type(), x); }

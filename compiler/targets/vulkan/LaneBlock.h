@@ -14,6 +14,8 @@ namespace g4::vulkan {
 /// insertion point. Loops over columns, not unrolled: drivers compile shaders while the user waits.
 class LaneBlock {
 public:
+  /// Floats and bit planes of four to eight bits, so far.
+  static bool canDecode(const module::PackedLayout &layout);
   LaneBlock(mlir::OpBuilder &b, tile::LoadQuantOp block, mlir::Value lane);
 
   /// The new sums of `dots`, which all read this block, in order.

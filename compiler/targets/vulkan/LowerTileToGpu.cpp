@@ -148,6 +148,9 @@ LogicalResult KernelRewriter::rewriteScalarBytes(vector::ExtractOp op) {
 LogicalResult KernelRewriter::rewriteBlock(tile::LoadQuantOp op) {
   if (!op.getWeights().getType().getElementType().isInteger(32))
     return op.emitOpError("names weights that are also accessed in other ways");
+  gguf::ElementType element = op.getResult().getType().getElement();
+  if (!LaneBlock::canDecode(gguf::getPackedLayout(element)))
+    return op.emitOpError("names weights of ") << gguf::stringifyElementType(element) << ", which lanes cannot decode";
   SmallVector<Operation *> users(op->getUsers());
   llvm::sort(users, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
   SmallVector<tile::DotOp> dots;
@@ -272,9 +275,24 @@ LogicalResult KernelRewriter::run() {
   return success();
 }
 
+/// Every weight that a kernel decodes is of a type that lanes can.
+LogicalResult checkWeights(ModuleOp module) {
+  auto result = module.walk([](exec::WeightOp weight) {
+    gguf::ElementType element = weight.getMatrix().getElement();
+    if (weight.getStorage() == exec::Storage::vector || LaneBlock::canDecode(gguf::getPackedLayout(element)))
+      return WalkResult::advance();
+    weight.emitOpError("reads ") << cast<gguf::PartAttr>(weight.getPart()).getWeight() << ", which is "
+                                 << gguf::stringifyElementType(element) << ": the Vulkan target cannot decode it";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 struct LowerTileToGpuPass : impl::LowerTileToGpuPassBase<LowerTileToGpuPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (failed(checkWeights(module)))
+      return signalPassFailure();
     for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
       if (!isa<exec::KernelOp>(op))
         op.erase();

@@ -1,15 +1,22 @@
 #include "test/conformance/cpu/Blocks.h"
 
+#include "compiler/quants/Dequantize.h"
+
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 namespace g4::conformance {
 
 const std::vector<Format> kFormats = {
-    {"f32", 1, 4, true},       {"f16", 1, 2, true},       {"bf16", 1, 2, true},      {"q4_0", 32, 18, false},
-    {"q4_1", 32, 20, false},   {"q5_0", 32, 22, false},   {"q5_1", 32, 24, false},   {"q8_0", 32, 34, false},
-    {"q4_k", 256, 144, false}, {"q5_k", 256, 176, false}, {"q6_k", 256, 210, false},
+    {"f32", 1, 4, true},         {"f16", 1, 2, true},         {"bf16", 1, 2, true},        {"q4_0", 32, 18, false},
+    {"q4_1", 32, 20, false},     {"q5_0", 32, 22, false},     {"q5_1", 32, 24, false},     {"q8_0", 32, 34, false},
+    {"q4_k", 256, 144, false},   {"q5_k", 256, 176, false},   {"q6_k", 256, 210, false},   {"q2_k", 256, 84, false},
+    {"q3_k", 256, 110, false},   {"iq4_nl", 32, 18, false},   {"iq4_xs", 256, 136, false}, {"mxfp4", 32, 17, false},
+    {"nvfp4", 64, 36, false},    {"tq1_0", 256, 54, false},   {"tq2_0", 256, 66, false},   {"q1_0", 128, 18, false},
+    {"q2_0", 64, 18, false},     {"iq3_s", 256, 110, false},  {"iq3_xxs", 256, 98, false}, {"iq2_xxs", 256, 66, false},
+    {"iq2_xs", 256, 74, false},  {"iq2_s", 256, 82, false},   {"iq1_s", 256, 50, false},   {"iq1_m", 256, 56, false},
 };
 
 namespace {
@@ -27,19 +34,50 @@ struct Places {
 };
 
 Places placesOf(const std::string &name) {
-  if (name == "q4_0" || name == "q8_0")
-    return {{0}, 2, name == "q4_0" ? 18 : 34};
-  if (name == "q4_1")
-    return {{0, 2}, 4, 20};
-  if (name == "q5_0")
-    return {{0}, 2, 22};
-  if (name == "q5_1")
-    return {{0, 2}, 4, 24};
-  if (name == "q4_k")
-    return {{0, 2}, 16, 144};
-  if (name == "q5_k")
-    return {{0, 2}, 16, 176};
-  return {{208}, 0, 192}; // q6_k
+  static const std::map<std::string, Places> places = {
+      {"q4_0", {{0}, 2, 18}},       {"q4_1", {{0, 2}, 4, 20}},   {"q5_0", {{0}, 2, 22}},    {"q5_1", {{0, 2}, 4, 24}},
+      {"q8_0", {{0}, 2, 34}},       {"q4_k", {{0, 2}, 16, 144}}, {"q5_k", {{0, 2}, 16, 176}}, {"q6_k", {{208}, 0, 192}},
+      {"q2_k", {{80, 82}, 16, 80}}, {"q3_k", {{108}, 0, 96}},    {"iq4_nl", {{0}, 2, 18}},  {"iq4_xs", {{0}, 8, 136}},
+      {"mxfp4", {{}, 1, 17}},       {"nvfp4", {{}, 4, 36}},      {"tq1_0", {{52}, 0, 52}},  {"tq2_0", {{64}, 0, 64}},
+      {"q1_0", {{0}, 2, 18}},       {"q2_0", {{0}, 2, 18}},      {"iq3_s", {{0}, 2, 106}},  {"iq3_xxs", {{0}, 2, 98}},
+      {"iq2_xxs", {{0}, 2, 66}},    {"iq2_xs", {{0}, 2, 66}},    {"iq2_s", {{0}, 2, 74}},   {"iq1_s", {{0}, 2, 50}},
+      {"iq1_m", {{}, 0, 48}},
+  };
+  return places.at(name);
+}
+
+void setBytes(uint8_t *p, int first, int end, uint8_t value) { std::memset(p + first, value, end - first); }
+
+/// Scales that are not halves. Any bytes will do but for exponents with which sums of products leave the range of
+/// floats, and for iq1_m's half, whose bits lie in four places.
+void mendScales(const std::string &name, int64_t row, Scales scales, uint8_t *p) {
+  bool moderate = scales == Scales::kModerate;
+  if (name == "mxfp4") // row 3: subnormal scales
+    p[0] = moderate ? 126 + p[0] % 4 : row == 3 ? p[0] % 4 : 87 + p[0] % 80;
+  if (name == "iq1_m")
+    p[55] = moderate ? (p[55] & 0x0f) | 0x30 : p[55] & ~0x40;
+  if (!moderate)
+    return;
+  if (name == "nvfp4") {
+    for (int i = 0; i < 4; ++i)
+      p[i] = 0x38 + p[i] % 16;
+  } else if (name == "iq1_m") {
+    p[53] |= 0x80; // the exponent's last bits: 0.5 to 2
+  } else if (name == "q4_k" || name == "q5_k") { // scales 1, minima 0
+    setBytes(p, 4, 8, 1);
+    setBytes(p, 8, 12, 0);
+    setBytes(p, 12, 16, 1);
+  } else if (name == "q6_k") {
+    setBytes(p, 192, 208, 1);
+  } else if (name == "q2_k") {
+    setBytes(p, 0, 16, 1);
+  } else if (name == "q3_k") { // low halves 1, high pairs 2: 33 - 32
+    setBytes(p, 96, 104, 0x11);
+    setBytes(p, 104, 108, 0xaa);
+  } else if (name == "iq4_xs") {
+    setBytes(p, 2, 4, 0xaa);
+    setBytes(p, 4, 8, 0x11);
+  }
 }
 
 void scaleAndMin(int j, const uint8_t *q, int &scale, int &min) {
@@ -85,7 +123,14 @@ void decodeBlock(const std::string &name, const uint8_t *p, Weight *y) {
           y[64 * pair + 32 * top + l] = {half(p) * scale, code, -half(p + 2) * min};
         }
       }
-  } else { // q6_k
+  } else if (name == "q2_k") {
+    double d = half(p + 80), dmin = half(p + 82);
+    for (int sub = 0; sub < 16; ++sub)
+      for (int l = 0; l < 16; ++l) {
+        int code = p[16 + 32 * (sub / 8) + 16 * (sub % 2) + l] >> (sub % 8 / 2 * 2) & 3;
+        y[16 * sub + l] = {d * (p[sub] & 0xF), code, -dmin * (p[sub] >> 4)};
+      }
+  } else if (name == "q6_k") {
     double d = half(p + 208);
     const uint8_t *ql = p, *qh = p + 128;
     const auto *scales = reinterpret_cast<const int8_t *>(p + 192);
@@ -97,6 +142,12 @@ void decodeBlock(const std::string &name, const uint8_t *p, Weight *y) {
         y[l + 64] = {d * scales[s + 4], ((ql[l] >> 4) | ((qh[l] >> 4 & 3) << 4)) - 32};
         y[l + 96] = {d * scales[s + 6], ((ql[l + 32] >> 4) | ((qh[l] >> 6 & 3) << 4)) - 32};
       }
+  } else { // products of a scale and a code only, which are exact in f32
+    const gguf::TypeInfo &type = *gguf::typeInfoByName(name);
+    std::vector<float> values(type.blockElements);
+    quants::dequantize(type.type, std::as_bytes(std::span(p, type.blockBytes)), values);
+    for (float v : values)
+      *y++ = {v, 1};
   }
 }
 
@@ -131,6 +182,7 @@ std::vector<std::byte> randomRows(const Format &format, int64_t rows, int64_t co
       p[i] = rng();
     if (int64_t row = block / perRow; row < 3)
       std::memset(p + places.codes, row == 0 ? 0x00 : row == 1 ? 0xFF : 0x80, places.codesEnd - places.codes);
+    mendScales(format.name, block / perRow, scales, p);
     for (int at : places.halves) {
       uint32_t bits = rng();
       if (scales == Scales::kModerate)

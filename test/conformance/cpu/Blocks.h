@@ -1,5 +1,6 @@
-/// GGUF blocks for kernel tests: random valid bytes, and what they stand for in double, written from ggml's
-/// block definitions and from nothing that the compiler uses.
+/// GGUF blocks for kernel tests: random valid bytes, and what they stand for in double. Types with minima and those
+/// the stored models use are decoded here, from ggml's block definitions and from nothing that the compiler uses; the
+/// others by compiler/quants, which test/unit/quants compares with gguf-py.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ struct Format {
 /// Every format that a packed weight may have.
 extern const std::vector<Format> kFormats;
 
-/// One weight: scale * code + min. Floats are code 1 times themselves.
+/// One weight: scale * code + min. Floats, and types without minima that are not decoded here, are code 1 times
+/// themselves.
 struct Weight {
   double scale;
   int code;
@@ -28,7 +30,7 @@ struct Weight {
 
 enum class Scales {
   kAny,      ///< every finite half, subnormals too
-  kModerate, ///< halves in [0.5, 2): every code matters to a sum
+  kModerate, ///< halves in [0.5, 2), sub-scales near 1, no minima of super-blocks: every code matters to a sum
 };
 
 /// Rows of random blocks, one after the other. All sub-scales and codes occur; the first row has all code

@@ -17,8 +17,10 @@ namespace {
 constexpr int64_t kOutputs = 40, kPadded = 48; // two and a half groups of sixteen rows
 constexpr int64_t kTile = 16, kRowsPerItem = 4, kMaxRows = 9;
 
-/// Three blocks of 32, or two super-blocks and the same number of them on either side of one.
-int64_t columnsOf(const Format &f) { return f.elements == 256 ? 512 : 96; }
+/// Three blocks, or two super-blocks and the same number of blocks on either side of one.
+int64_t columnsOf(const Format &f) { return f.elements == 256 ? 512 : f.elements == 1 ? 96 : 3 * f.elements; }
+
+bool hasRowScales(const Format &f) { return std::string(f.name) == "nvfp4"; }
 
 std::string specOf(const Format &f, bool int8) {
   std::string columns = std::to_string(columnsOf(f));
@@ -54,8 +56,12 @@ struct Input {
 struct Case {
   const Format *format;
   std::vector<std::byte> stored, packed;
+  std::vector<float> rowScales = std::vector<float>(kPadded, 1);
   explicit Case(const Format &f, Scales scales, std::mt19937 &rng) : format(&f) {
     stored = randomRows(f, kOutputs, columnsOf(f), scales, rng);
+    if (hasRowScales(f))
+      for (float &s : rowScales)
+        s = std::ldexp(1 + float(rng() % 1024) / 1000, int(rng() % 8) - 4);
     packed = pack();
   }
   int64_t rowBytes() const { return columnsOf(*format) / format->elements * format->bytes; }
@@ -67,20 +73,28 @@ struct Case {
       std::array<const std::byte *, 16> rows{};
       for (int64_t r = 0; r < 16 && 16 * g + r < kOutputs; ++r)
         rows[r] = stored.data() + (16 * g + r) * rowBytes();
-      emit::packGroup(layout, columnsOf(*format), rows,
-                      std::span(result).subspan(g * groupBytes, groupBytes));
+      std::array<float, 16> ofGroup;
+      std::copy_n(&rowScales[16 * g], 16, ofGroup.begin());
+      emit::packGroup(layout, columnsOf(*format), rows, std::span(result).subspan(g * groupBytes, groupBytes), ofGroup);
     }
     return result;
+  }
+  /// Row n, times its scale.
+  std::vector<Weight> decode(int64_t n) const {
+    auto weights = decodeRow(*format, stored.data() + n * rowBytes(), columnsOf(*format));
+    for (Weight &w : weights)
+      w.scale *= rowScales[n];
+    return weights;
   }
 };
 
 /// Work items for `rows` rows.
 int64_t itemsFor(int64_t rows) { return (rows + kRowsPerItem - 1) / kRowsPerItem * (kPadded / kTile); }
 
-/// Runs items [begin, end); results of `rows` rows without the padding. Fails if anything behind them was
-/// written.
+/// Runs items [begin, end); results of `rows` rows without the padding, which for the first row goes to `padding`.
+/// Fails if anything behind them was written.
 std::vector<float> run(module::KernelFn kernel, const Case &c, const Input &in, bool int8, int64_t rows,
-                       std::vector<std::pair<int64_t, int64_t>> items) {
+                       std::vector<std::pair<int64_t, int64_t>> items, std::vector<float> *padding = nullptr) {
   int32_t count = rows;
   constexpr float kUntouched = 12345;
   std::vector<float> out((rows + 1) * kPadded, kUntouched);
@@ -95,6 +109,8 @@ std::vector<float> run(module::KernelFn kernel, const Case &c, const Input &in, 
     kernel(buffers.data(), begin, end);
   for (int64_t i = rows * kPadded; i < std::ssize(out); ++i)
     EXPECT_EQ(out[i], kUntouched) << "written behind row " << rows;
+  if (padding)
+    padding->assign(&out[kOutputs], &out[kPadded]);
   std::vector<float> result;
   for (int64_t r = 0; r < rows; ++r)
     result.insert(result.end(), &out[r * kPadded], &out[r * kPadded] + kOutputs);
@@ -105,15 +121,15 @@ struct Expected {
   std::vector<double> value, bound;
 };
 
-/// f32: each weight is at most one rounding from its value (scales and minima are exact products of a half
-/// and at most 8 bits; the code is multiplied and the minimum added in one step), then there is one fused
-/// step a column: gamma(columns + 1) * sum |w x|.
+/// f32: each weight is at most two roundings from its value (scales and minima are exact products of a half
+/// and at most 8 bits, but those with a row scale; the code is multiplied and the minimum added in one step), then there
+/// is one fused step a column: gamma(columns + 2) * sum |w x|.
 Expected exactF32(const Case &c, const Input &in) {
   Expected e;
   int64_t columns = in.columns;
   for (int64_t r = 0; r < kMaxRows; ++r)
     for (int64_t n = 0; n < kOutputs; ++n) {
-      auto w = decodeRow(*c.format, c.stored.data() + n * c.rowBytes(), columns);
+      auto w = c.decode(n);
       double sum = 0, size = 0;
       for (int64_t k = 0; k < columns; ++k) {
         double t = w[k].value() * in.x[r * columns + k];
@@ -121,36 +137,38 @@ Expected exactF32(const Case &c, const Input &in) {
         size += std::fabs(t);
       }
       e.value.push_back(sum);
-      e.bound.push_back(gamma(columns + 1) * size);
+      e.bound.push_back(gamma(columns + 2) * size);
     }
   return e;
 }
 
 /// int8: sums of codes are exact (below 2^24 in every block). A block adds scale * sum for each of its one or
-/// two sub-blocks, and min * sum: at most three roundings each before the accumulation, whose steps are one
-/// or two a block.
+/// two sub-blocks, and min * sum for each: at most four roundings each before the accumulation, whose steps are one
+/// to three a block.
 Expected exactInt8(const Case &c, const Input &in) {
   Expected e;
   int64_t columns = in.columns;
   for (int64_t r = 0; r < kMaxRows; ++r)
     for (int64_t n = 0; n < kOutputs; ++n) {
-      auto w = decodeRow(*c.format, c.stored.data() + n * c.rowBytes(), columns);
+      auto w = c.decode(n);
       double sum = 0, size = 0;
       for (int64_t b = 0; b < columns / 32; ++b) {
         double scale = in.scale[r * columns / 32 + b], minima = 0;
         for (int64_t half = 0; half < 2; ++half) {
-          int64_t codes = 0, first = 32 * b + 16 * half;
+          int64_t first = 32 * b + 16 * half;
+          double products = 0; // exact: at most 24 bits of a weight, 7 of an activation, 16 of them
           for (int64_t k = first; k < first + 16; ++k)
-            codes += int64_t(w[k].code) * in.q[r * columns + k];
-          sum += w[first].scale * codes * scale;
-          size += std::fabs(w[first].scale * codes * scale);
-          minima += w[first].min * in.sums[(r * columns + first) / 16];
+            products += w[k].scale * w[k].code * in.q[r * columns + k];
+          sum += products * scale;
+          size += std::fabs(products * scale);
+          double m = w[first].min * in.sums[(r * columns + first) / 16];
+          minima += m;
+          size += std::fabs(m * scale);
         }
         sum += minima * scale;
-        size += std::fabs(minima * scale);
       }
       e.value.push_back(sum);
-      e.bound.push_back(gamma(2 * (columns / 32) + 3) * size);
+      e.bound.push_back(gamma(3 * (columns / 32) + 4) * size);
     }
   return e;
 }
@@ -251,14 +269,6 @@ TEST_F(LinearTest, TheComparisonRefusesOneWrongBit) {
       for (float &s : in.scale) // a scale of zero hides its block
         s = s ? s : 1;
       Case c(f, Scales::kModerate, rng);
-      // Sub-scales of zero hide theirs: the K formats' are set to 1 (and their minima to 0).
-      if (f.elements == 256) {
-        bool six = std::string(f.name) == "q6_k";
-        for (size_t at = 0; at < c.stored.size(); at += f.bytes)
-          for (int i = 0; i < (six ? 16 : 12); ++i)
-            c.stored[at + (six ? 192 : 4) + i] = std::byte(six || i < 4 || i >= 8);
-        c.packed = c.pack();
-      }
       Expected want = int8 ? exactInt8(c, in) : exactF32(c, in);
       module::KernelFn kernel = find(instructionSets().front(), f, int8);
       ASSERT_TRUE(kernel);
@@ -267,7 +277,8 @@ TEST_F(LinearTest, TheComparisonRefusesOneWrongBit) {
                 "");
       const module::PackedLayout &layout = *module::packedLayout(f.name);
       // Row 5 of the second group, column 2 of the second super-block's first block: its lowest bit.
-      size_t at = layout.groupBytes(in.columns) + layout.superBytes() + layout.headerBytes() + 4 * 5 + 2;
+      size_t at = layout.groupBytes(in.columns) + layout.groupHeaderBytes() + layout.superBytes() +
+                  layout.headerBytes() + 4 * 5 + 2;
       c.packed[at] ^= std::byte{1};
       EXPECT_NE(firstDifference(run(kernel, c, in, int8, kMaxRows, {{0, itemsFor(kMaxRows)}}), want.value,
                                 want.bound),
@@ -280,17 +291,13 @@ TEST_F(LinearTest, RowsThatPadTheLastGroupAreZero) {
   for (const Format &f : kFormats) {
     SCOPED_TRACE(f.name);
     std::mt19937 rng(10);
+    Input in(columnsOf(f), rng);
     Case c(f, Scales::kAny, rng);
-    const module::PackedLayout &layout = *module::packedLayout(f.name);
-    Case padded = c; // rows 40 to 47 given as zeros instead of left out
-    padded.stored.resize(kPadded * c.rowBytes());
-    std::array<const std::byte *, 16> rows{};
-    for (int64_t r = 0; r < 16; ++r)
-      rows[r] = padded.stored.data() + (32 + r) * c.rowBytes();
-    uint64_t groupBytes = layout.groupBytes(columnsOf(f));
-    std::vector<std::byte> last(groupBytes);
-    emit::packGroup(layout, columnsOf(f), rows, last);
-    EXPECT_TRUE(std::equal(last.begin(), last.end(), c.packed.begin() + 2 * groupBytes));
+    module::KernelFn kernel = find(instructionSets().front(), f, false);
+    ASSERT_TRUE(kernel);
+    std::vector<float> padding;
+    run(kernel, c, in, false, 1, {{0, itemsFor(1)}}, &padding);
+    EXPECT_EQ(padding, std::vector<float>(kPadded - kOutputs, 0.0f));
   }
 }
 

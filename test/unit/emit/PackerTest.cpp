@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 namespace g4::emit {
@@ -54,8 +55,29 @@ TEST(PackerTest, SizesAreThoseOfTheLayout) {
   EXPECT_EQ(layout("q5_k").groupBytes(256), 64u + 256 + 2560);
   EXPECT_EQ(layout("q6_k").groupBytes(256), 32u + 256 + 3072);
   EXPECT_EQ(layout("bf16").groupBytes(32), 1024u);
+  // Two and three bits; scales with their minima in half a byte each, and as bytes.
+  EXPECT_EQ(layout("q2_k").groupBytes(256), 64u + 256 + 1024);
+  EXPECT_EQ(layout("q3_k").groupBytes(256), 32u + 256 + 1536);
+  // Tables: no half but an exponent; bytes for sixteen columns each, and row scales.
+  EXPECT_EQ(layout("iq4_nl").groupBytes(32), 32u + 256);
+  EXPECT_EQ(layout("iq4_xs").groupBytes(256), 32u + 128 + 2048);
+  EXPECT_EQ(layout("mxfp4").groupBytes(32), 16u + 256);
+  EXPECT_EQ(layout("nvfp4").groupBytes(128), 64u + 2 * (64 + 512));
+  // One and two bits, and five digits in a byte: 64 vectors in 13.
+  EXPECT_EQ(layout("q1_0").groupBytes(128), 32u + 256);
+  EXPECT_EQ(layout("q2_0").groupBytes(64), 32u + 256);
+  EXPECT_EQ(layout("tq2_0").groupBytes(256), 32u + 1024);
+  EXPECT_EQ(layout("tq1_0").groupBytes(256), 32u + 832);
+  // Grids: for each of eight blocks the entries' low bytes and side information.
+  EXPECT_EQ(layout("iq2_xxs").groupBytes(256), 32u + 8 * 16 * (4 + 4));
+  EXPECT_EQ(layout("iq2_xs").groupBytes(256), 32u + 8 * 16 * (4 + 5));
+  EXPECT_EQ(layout("iq2_s").groupBytes(256), 32u + 8 * 16 * (4 + 6));
+  EXPECT_EQ(layout("iq3_xxs").groupBytes(256), 32u + 8 * 16 * (8 + 4));
+  EXPECT_EQ(layout("iq3_s").groupBytes(256), 32u + 8 * 16 * (8 + 6));
+  EXPECT_EQ(layout("iq1_s").groupBytes(256), 32u + 8 * 16 * (4 + 2));
+  EXPECT_EQ(layout("iq1_m").groupBytes(256), 32u + 8 * 16 * (4 + 3));
   EXPECT_EQ(layout("q4_0").matrixBytes(17, 64), 2u * 2 * 288);
-  EXPECT_EQ(module::packedLayout("q2_k"), nullptr);
+  EXPECT_EQ(module::packedLayout("q8_1"), nullptr);
 }
 
 TEST(PackerTest, FourBitCodesPairColumnsSixteenApart) {
@@ -96,6 +118,54 @@ TEST(PackerTest, SixBitCodesHaveTwoHighBits) {
   size_t codes = 32 + 256 + 5 * 384;
   EXPECT_EQ(nonZero(packRow("q6_k", 256, row, 4)),
             (Places{{32 + 16 * 9 + 4, 0xff}, {codes + 64 + 16 + 1, 0x0d}, {codes + 256 + 16 + 1, 2 << 2}}));
+}
+
+TEST(PackerTest, TwoBitCodesOfFourVectorsShareOne) {
+  // Column 128 + 32 + 5: byte 32 + 5 of the codes, bits 2..3. Block 5, vector 1: vector 0 of the plane, bits 2..3.
+  Row row = block(84, {{9, 0x7a}, {16 + 32 + 5, 2 << 2}});
+  EXPECT_EQ(nonZero(packRow("q2_k", 256, row, 3)),
+            (Places{{64 + 16 * 9 + 3, 0x7a}, {64 + 256 + 5 * 128 + 4 * 3 + 1, 2 << 2}}));
+}
+
+TEST(PackerTest, ThirdBitsLieInOneVector) {
+  // Column 32 * 5 + 9: bit 5 of byte 9. Block 5, vector 2, byte 1. All scales are 0 - 32 but the last of sixteen,
+  // whose low half is the upper nibble of byte 7 and whose high pair is the top of byte 11.
+  Row row = block(110, {{9, 1 << 5}, {96 + 7, 0x30}, {96 + 11, 0x80}});
+  auto packed = packRow("q3_k", 256, row, 0);
+  EXPECT_EQ(packed[32 + 16 * 14], 0xe0);
+  EXPECT_EQ(packed[32 + 16 * 15], 3);
+  EXPECT_EQ(packed[32 + 256 + 5 * 192 + 128 + 1], 1 << 2);
+}
+
+TEST(PackerTest, BaseThreeDigitsAreFiveToAByteAgain) {
+  // Byte 57 is 2 * 27: digit 1 is 2. Column 160 + 16 + 3: vector 44 of the super-block, byte 3, so digit 4 of vector 8:
+  // 2 * 1, which is byte 3.
+  Row row = block(54, {{32 + 3, 57}, {52, 0x34}, {53, 0x12}});
+  EXPECT_EQ(nonZero(packRow("tq1_0", 256, row, 6)), (Places{{12, 0x34}, {13, 0x12}, {32 + 8 * 64 + 4 * 6 + 3, 3}}));
+}
+
+TEST(PackerTest, RowScalesStandBeforeTheGroup) {
+  std::array<const std::byte *, 16> rows{};
+  Row row = block(36, {{1, 0x38}, {4 + 8 + 7, 0x50}}); // column 16 + 8 + 7 is 5
+  rows[2] = row.data();
+  std::array<float, 16> scales = kNoRowScales;
+  scales[2] = 2;
+  std::vector<std::byte> out(layout("nvfp4").groupBytes(64));
+  packGroup(layout("nvfp4"), 64, rows, out, scales);
+  float stored[16];
+  std::memcpy(stored, out.data(), 64);
+  EXPECT_EQ(stored[1], 1);
+  EXPECT_EQ(stored[2], 2);
+  EXPECT_EQ(int(out[64 + 16 + 2]), 0x38);
+  EXPECT_EQ(int(out[64 + 64 + 64 * 3 + 4 * 2 + 3]), 5 << 4); // columns 16.. are the upper halves
+}
+
+TEST(PackerTest, GridEntriesHaveALowByteAndSideInformation) {
+  // Entry 9 is the second of block 1: its low byte, its ninth bit, the sign of its first column, the block's scale.
+  Row row = block(110, {{2 + 9, 0x5a}, {66 + 1, 1 << 1}, {74 + 4, 1 << 4}, {106, 0x90}});
+  size_t at = 32 + (128 + 96); // block 1: 128 bytes of index, 64 of signs, 32 of the rest
+  EXPECT_EQ(nonZero(packRow("iq3_s", 256, row, 1)),
+            (Places{{at + 4 + 1, 0x5a}, {at + 128 + 4, 1 << 4}, {at + 192 + 2, 1 << 1}, {at + 192 + 3, 9}}));
 }
 
 TEST(PackerTest, FloatsAreColumnsOfSixteenRows) {

@@ -36,6 +36,39 @@ gguf.weight @w : !gguf.matrix<1x16, f32> from <file = 0, offset = 0, size = 64> 
 
 // -----
 
+// weight_c5
+// expected-error@+1 {{has a scale, but only nvfp4 weights take one}}
+gguf.weight @w : !gguf.matrix<1x32, q8_0> from <file = 0, offset = 0, size = 34> scale = @s
+gguf.weight @s : !gguf.matrix<1x1, f32> from <file = 0, offset = 0, size = 4>
+
+// -----
+
+// weight_c6: no such weight
+module {
+  // expected-error@+1 {{has the scale @s, which is no weight}}
+  gguf.weight @w : !gguf.matrix<2x64, nvfp4> from <file = 0, offset = 0, size = 72> scale = @s
+}
+
+// -----
+
+// weight_c6: not f32
+module {
+  // expected-error@+1 {{has the scale @s of '!gguf.matrix<1x1, f16>', expected one row of plain f32}}
+  gguf.weight @w : !gguf.matrix<2x64, nvfp4> from <file = 0, offset = 0, size = 72> scale = @s
+  gguf.weight @s : !gguf.matrix<1x1, f16> from <file = 0, offset = 0, size = 2>
+}
+
+// -----
+
+// weight_c6: a scale for each of three experts, but two rows
+module {
+  // expected-error@+1 {{has 2 rows, which 3 scales do not divide}}
+  gguf.weight @w : !gguf.matrix<2x64, nvfp4> from <file = 0, offset = 0, size = 72> scale = @s
+  gguf.weight @s : !gguf.matrix<1x3, f32> from <file = 0, offset = 0, size = 12>
+}
+
+// -----
+
 // matrix_c1
 // expected-error@+1 {{a matrix of 0 rows and 16 columns is empty}}
 func.func private @f(!gguf.matrix<0x16, f32>)
@@ -80,3 +113,34 @@ func.func private @f() attributes {part = #gguf.part<@w, first = 0, rows = 0, st
 // part_c2
 // expected-error@+1 {{stride 7 is less than the part's end 8}}
 func.func private @f() attributes {part = #gguf.part<@w, first = 4, rows = 4, stride = 7>}
+
+// -----
+
+// weight_c1: the size is that of the stored bytes
+// expected-error@+1 {{has extents of 144 bytes, but '!gguf.matrix<1x256, q4_k>' stored as bf16 takes 512}}
+gguf.weight @w : !gguf.matrix<1x256, q4_k> from <file = 0, offset = 0, size = 144> stored = bf16
+
+// -----
+
+// weight_c5: it is the stored bytes that have a scale
+// expected-error@+1 {{has a scale, but only nvfp4 weights take one}}
+gguf.weight @w : !gguf.matrix<2x64, nvfp4> from <file = 0, offset = 0, size = 512> scale = @s stored = f32
+gguf.weight @s : !gguf.matrix<1x1, f32> from <file = 0, offset = 0, size = 4>
+
+// -----
+
+// weight_c7: nothing to convert
+// expected-error@+1 {{is stored as q4_k, but that is its type}}
+gguf.weight @w : !gguf.matrix<1x256, q4_k> from <file = 0, offset = 0, size = 144> stored = q4_k
+
+// -----
+
+// weight_c7: rows of half a block
+// expected-error@+1 {{has 128 columns, no multiple of q4_k's block}}
+gguf.weight @w : !gguf.matrix<2x128, f16> from <file = 0, offset = 0, size = 144> stored = q4_k
+
+// -----
+
+// weight_c7: a factor
+// expected-error@+1 {{is stored as bf16, but has a factor}}
+gguf.weight @w : !gguf.matrix<1x256, f32> from <file = 0, offset = 0, size = 512> factor = 0.5 stored = bf16

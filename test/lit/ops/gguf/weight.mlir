@@ -43,4 +43,57 @@ module @types {
   gguf.weight @q5_k : !gguf.matrix<1x256, q5_k> from <file = 0, offset = 0, size = 176>
   // CHECK: !gguf.matrix<1x256, q6_k>
   gguf.weight @q6_k : !gguf.matrix<1x256, q6_k> from <file = 0, offset = 0, size = 210>
+  // CHECK: !gguf.matrix<1x256, iq2_xxs>
+  gguf.weight @iq2_xxs : !gguf.matrix<1x256, iq2_xxs> from <file = 0, offset = 0, size = 66>
+  // CHECK: !gguf.matrix<1x256, iq2_xs>
+  gguf.weight @iq2_xs : !gguf.matrix<1x256, iq2_xs> from <file = 0, offset = 0, size = 74>
+  // CHECK: !gguf.matrix<1x256, iq3_xxs>
+  gguf.weight @iq3_xxs : !gguf.matrix<1x256, iq3_xxs> from <file = 0, offset = 0, size = 98>
+  // CHECK: !gguf.matrix<1x256, iq1_s>
+  gguf.weight @iq1_s : !gguf.matrix<1x256, iq1_s> from <file = 0, offset = 0, size = 50>
+  // CHECK: !gguf.matrix<1x256, iq4_nl>
+  gguf.weight @iq4_nl : !gguf.matrix<1x256, iq4_nl> from <file = 0, offset = 0, size = 144>
+  // CHECK: !gguf.matrix<1x256, iq3_s>
+  gguf.weight @iq3_s : !gguf.matrix<1x256, iq3_s> from <file = 0, offset = 0, size = 110>
+  // CHECK: !gguf.matrix<1x256, iq2_s>
+  gguf.weight @iq2_s : !gguf.matrix<1x256, iq2_s> from <file = 0, offset = 0, size = 82>
+  // CHECK: !gguf.matrix<1x256, iq4_xs>
+  gguf.weight @iq4_xs : !gguf.matrix<1x256, iq4_xs> from <file = 0, offset = 0, size = 136>
+  // CHECK: !gguf.matrix<1x256, iq1_m>
+  gguf.weight @iq1_m : !gguf.matrix<1x256, iq1_m> from <file = 0, offset = 0, size = 56>
+  // CHECK: !gguf.matrix<1x256, tq1_0>
+  gguf.weight @tq1_0 : !gguf.matrix<1x256, tq1_0> from <file = 0, offset = 0, size = 54>
+  // CHECK: !gguf.matrix<1x256, tq2_0>
+  gguf.weight @tq2_0 : !gguf.matrix<1x256, tq2_0> from <file = 0, offset = 0, size = 66>
+  // CHECK: !gguf.matrix<1x256, mxfp4>
+  gguf.weight @mxfp4 : !gguf.matrix<1x256, mxfp4> from <file = 0, offset = 0, size = 136>
+  // CHECK: !gguf.matrix<1x256, nvfp4>
+  gguf.weight @nvfp4 : !gguf.matrix<1x256, nvfp4> from <file = 0, offset = 0, size = 144>
+  // CHECK: !gguf.matrix<1x256, q1_0>
+  gguf.weight @q1_0 : !gguf.matrix<1x256, q1_0> from <file = 0, offset = 0, size = 36>
+  // CHECK: !gguf.matrix<1x256, q2_0>
+  gguf.weight @q2_0 : !gguf.matrix<1x256, q2_0> from <file = 0, offset = 0, size = 72>
+}
+
+// A scale for the whole weight, and one for each expert.
+// CHECK-LABEL: module @scales
+module @scales {
+  gguf.weight @one.scale : !gguf.matrix<1x1, f32> from <file = 0, offset = 0, size = 4>
+  // CHECK: gguf.weight @one : !gguf.matrix<6x64, nvfp4> from <file = 0, offset = 64, size = 216> scale = @one.scale
+  gguf.weight @one : !gguf.matrix<6x64, nvfp4> from <file = 0, offset = 64, size = 216> scale = @one.scale
+  // CHECK: gguf.weight @experts.scale : !gguf.matrix<1x3, f32> from
+  gguf.weight @experts.scale : !gguf.matrix<1x3, f32>
+    from <file = 0, offset = 0, size = 4>, <file = 0, offset = 32, size = 4>, <file = 0, offset = 64, size = 4>
+  // CHECK: gguf.weight @experts : !gguf.matrix<6x64, nvfp4> from <file = 0, offset = 64, size = 216> scale = @experts.scale
+  gguf.weight @experts : !gguf.matrix<6x64, nvfp4> from <file = 0, offset = 64, size = 216> scale = @experts.scale
+}
+
+// Converted when it is read: the bytes in the file are of another type.
+// CHECK-LABEL: module @stored
+module @stored {
+  // CHECK: gguf.weight @w : !gguf.matrix<4x256, q4_k> from <file = 0, offset = 64, size = 2048> stored = bf16
+  gguf.weight @w : !gguf.matrix<4x256, q4_k> from <file = 0, offset = 64, size = 2048> stored = bf16
+  gguf.weight @scale : !gguf.matrix<1x1, f32> from <file = 0, offset = 0, size = 4>
+  // CHECK: gguf.weight @scaled : !gguf.matrix<6x64, q8_0> from <file = 0, offset = 64, size = 216> scale = @scale stored = nvfp4
+  gguf.weight @scaled : !gguf.matrix<6x64, q8_0> from <file = 0, offset = 64, size = 216> scale = @scale stored = nvfp4
 }

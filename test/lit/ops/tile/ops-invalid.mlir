@@ -17,14 +17,6 @@ func.func @load_quant_c1_float(%w: memref<?xi8>, %i: index) {
 
 // -----
 
-func.func @load_quant_c1_element(%w: memref<?xi8>, %i: index) {
-  // expected-error@+1 {{has no packed layout for q2_k}}
-  %b = tile.load_quant %w[%i, %i] columns = 256 : memref<?xi8> -> !tile.block<q2_k>
-  return
-}
-
-// -----
-
 func.func @load_quant_memref(%w: memref<?xf32>, %i: index) {
   // expected-error@+1 {{operand #0 must be 1D memref of 8-bit signless integer values, but got 'memref<?xf32>'}}
   %b = tile.load_quant %w[%i, %i] columns = 32 : memref<?xf32> -> !tile.block<q4_0>

@@ -48,6 +48,7 @@ exec.program @sizes attributes {max_rows = 8, max_tail_rows = 8, max_logit_rows 
 gguf.weight @table : !gguf.matrix<64x32, q4_0> from <file = 0, offset = 0, size = 1152>
 gguf.weight @gain : !gguf.matrix<1x32, bf16> from <file = 0, offset = 0, size = 64>
 gguf.weight @experts : !gguf.matrix<64x32, q8_0> from <file = 0, offset = 0, size = 2176>
+gguf.weight @fp4 : !gguf.matrix<3x64, nvfp4> from <file = 0, offset = 0, size = 108>
 // CHECK-LABEL: exec.program @shared
 exec.program @shared attributes {max_rows = 8, max_tail_rows = 8, max_logit_rows = 8, model = {}} {
   // CHECK: exec.weight packed {{.*}} at 0 size 1152
@@ -64,8 +65,11 @@ exec.program @shared attributes {max_rows = 8, max_tail_rows = 8, max_logit_rows
   // As stored, a row of two q4_0 blocks takes 18 bytes each; packed or not.
   // CHECK: exec.weight table {{.*}} at 1600 size 1152
   %stored = exec.weight table #gguf.part<@table, first = 0, rows = 64, stride = 0> as <element = q4_0, rows = 64, columns = 32>
+  // A row of nvfp4 is followed by its scale.
+  // CHECK: exec.weight table {{.*}}@fp4{{.*}} at 2752 size 120
+  %fp4 = exec.weight table #gguf.part<@fp4, first = 0, rows = 3, stride = 0> as <element = nvfp4, rows = 3, columns = 64>
   // All experts' parts: two of sixteen rows.
-  // CHECK: exec.weight packed {{.*}}stride = 32{{.*}} at 2752 size 1088
+  // CHECK: exec.weight packed {{.*}}stride = 32{{.*}} at 2880 size 1088
   %stack = exec.weight packed #gguf.part<@experts, first = 16, rows = 16, stride = 32> as <element = q8_0, rows = 32, columns = 32>
   exec.return []
 }
