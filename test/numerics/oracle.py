@@ -60,6 +60,9 @@ def q6_k(b):
     return values * np.repeat(scales, 16, axis=1)
 
 
+IQ4_NL = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float64)
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float64)
+
 DEQUANTISE = {
     "q4_0": lambda b: half(b[:, 0:2]) * (nibbles(b[:, 2:]) - 8),
     "q4_1": lambda b: half(b[:, 0:2]) * nibbles(b[:, 4:]) + half(b[:, 2:4]),
@@ -69,6 +72,8 @@ DEQUANTISE = {
     "q4_k": lambda b: q4_q5_k(b, False),
     "q5_k": lambda b: q4_q5_k(b, True),
     "q6_k": q6_k,
+    "iq4_nl": lambda b: half(b[:, 0:2]) * IQ4_NL[nibbles(b[:, 2:]).astype(int)],
+    "mxfp4": lambda b: np.exp2(b[:, 0:1].astype(np.float64) - 127) * FP4[nibbles(b[:, 1:]).astype(int)],
 }
 
 

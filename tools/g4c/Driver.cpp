@@ -1,5 +1,6 @@
 #include "tools/g4c/Driver.h"
 #include "compiler/emit/Emit.h"
+#include "compiler/emit/GgufWriter.h"
 #include "compiler/import/Importer.h"
 #include "compiler/support/Diagnostics.h"
 #include "compiler/targets/cpu/Cpu.h"
@@ -72,6 +73,17 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
   std::optional<Stage> from = stageOf(*module);
   if (!from)
     return g4c::fail(o.inputs.front() + " holds neither a gemma.model nor an exec.program");
+  if (*from != Stage::kGguf && o.quantizes())
+    return g4c::fail(o.inputs.front() + " is past the stage in which weights are quantised: start from the GGUF file");
+  if (o.emit == g4c::Emit::kGgufFile) {
+    if (llvm::sys::fs::equivalent(o.inputs.front(), o.output))
+      return g4c::fail("'" + o.output + "' is the input");
+    if (*from == Stage::kGguf &&
+        failed(runPasses(*module, [&](OpPassManager &pm) { gemma::buildQuantizePipeline(pm, o.pipeline.gemma); })))
+      return failure();
+    progress.phase("writing tensors");
+    return emit::writeGguf(*module, {o.output, [&](uint64_t done, uint64_t all) { progress.bytes(done, all); }});
+  }
   Stage last = o.emit == g4c::Emit::kGguf    ? Stage::kGguf
                : o.emit == g4c::Emit::kGemma ? Stage::kGemma
                : o.emit == g4c::Emit::kExec  ? Stage::kExec

@@ -1,4 +1,5 @@
 #include "tools/g4c/Options.h"
+#include "compiler/quants/Recipe.h"
 #include "compiler/targets/cpu/Cpu.h"
 #include "passes/exec/Passes.h"
 #include "passes/gemma/Passes.h"
@@ -25,8 +26,16 @@ const char *kOverview =
     "  g4c model.gguf -o model.g4m                    compile\n"
     "  g4c model.gguf --activations=f32 -o exact.g4m  exact activations instead of the fast int8 ones\n"
     "  g4c model.gguf --cpu=host -o model.g4m         code for this machine only\n"
+    "  g4c model.gguf --quantize=q4_k -o model.g4m    quantise the weights on the way\n"
+    "  g4c model.gguf --quantize=q4_k --emit=gguf -o small.gguf   write them as a GGUF file instead\n"
     "  g4c model.gguf --emit=exec -o model.mlir       stop after a stage and print it\n"
     "  g4c model.mlir -o model.g4m                    go on from a printed stage\n";
+
+/// Kept: LLVM copies no descriptions.
+const std::string &quantizeHelp() {
+  static const std::string help = "Quantise the weights: " + quants::typeNames();
+  return help;
+}
 
 /// The declared options. LLVM keeps pointers to them (lld resets every option before it links), so they live as long
 /// as the Options that were read from them.
@@ -36,7 +45,7 @@ struct CommandLine {
   cl::opt<std::string> output{"o", cl::desc("Output file (default: the input's name with .g4m; '-' prints a stage)"), cl::value_desc("file"), cl::cat(category)};
   cl::opt<Emit> emit{"emit", cl::desc("What to write"), cl::init(Emit::kArtifact), cl::cat(category),
                      cl::values(clEnumValN(Emit::kArtifact, "artifact", "the whole artifact (default)"),
-                                clEnumValN(Emit::kGguf, "gguf", "the model as imported"),
+                                clEnumValN(Emit::kGguf, "gguf", "a GGUF file where -o names a .gguf; otherwise the model as imported, printed"),
                                 clEnumValN(Emit::kGemma, "gemma", "after the model's own passes"),
                                 clEnumValN(Emit::kExec, "exec", "programs, dispatches, memory plan"),
                                 clEnumValN(Emit::kTile, "tile", "kernel bodies before a target is chosen"),
@@ -48,6 +57,9 @@ struct CommandLine {
   cl::opt<std::string> activations{"activations", cl::desc("int8 (default, fast) or f32 (exact; implies --kv=f32 unless given)"), cl::init("int8"), cl::cat(category)};
   cl::opt<std::string> kv{"kv", cl::desc("K/V cache elements: f16 (default), f32 or bf16"), cl::cat(category)};
   cl::opt<std::string> weights{"weights", cl::desc("file (default) or none: compile from shapes alone"), cl::init("file"), cl::cat(category)};
+  cl::opt<std::string> quantize{"quantize", cl::desc(quantizeHelp()), cl::value_desc("type"), cl::cat(category)};
+  cl::opt<std::string> rules{"quantize-rules", cl::desc("File with a pattern of weight names and a type, or 'keep', on each line; goes before --quantize"), cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> imatrix{"imatrix", cl::desc("Importance matrix (llama.cpp's GGUF) to quantise with"), cl::value_desc("file"), cl::cat(category)};
   cl::opt<int64_t> maxRows{"max-rows", cl::desc("Rows of a step: the longest prefill chunk (default 512)"), cl::init(512), cl::cat(category)};
 };
 
@@ -55,7 +67,7 @@ struct CommandLine {
 
 Options parseOptions(int argc, char **argv) {
   auto line = std::make_shared<CommandLine>();
-  auto &[category, inputs, output, emit, target, levels, activations, kv, weights, maxRows] = *line;
+  auto &[category, inputs, output, emit, target, levels, activations, kv, weights, quantize, rules, imatrix, maxRows] = *line;
   // For --mlir-print-ir-after and its like: they are here for developers, by the passes' names, but not in --help.
   gemma::registerGemmaPasses();
   exec::registerG4ExecPasses();
@@ -111,6 +123,22 @@ Options parseOptions(int argc, char **argv) {
   if (weights != "file" && weights != "none")
     usage("--weights=" + weights + ": file or none");
   o.weightsMissing = weights == "none";
+  if (!quantize.empty() && !quants::typeNamed(quantize.getValue()))
+    usage("--quantize=" + quantize + " is no type to quantise to: " + quants::typeNames());
+  if (!imatrix.empty() && quantize.empty() && rules.empty())
+    usage("--imatrix is for --quantize or --quantize-rules");
+  gemma.quantize = quantize;
+  gemma.rules = rules;
+  gemma.imatrix = imatrix;
+  bool namesGguf = llvm::StringRef(o.output).ends_with(".gguf");
+  if (o.emit == Emit::kGguf && namesGguf)
+    o.emit = Emit::kGgufFile;
+  else if (namesGguf)
+    usage("-o " + o.output + ": only --emit=gguf writes a GGUF file");
+  if (o.emit == Emit::kGguf && o.quantizes())
+    usage("--emit=gguf prints the model as imported; to write it quantised name a .gguf file with -o");
+  if (o.emit == Emit::kGgufFile && o.weightsMissing)
+    usage("--emit=gguf writes weights: not with --weights=none");
   if (maxRows < 1 || maxRows > 4096)
     usage("--max-rows must be 1 to 4096");
   o.pipeline.maxRows = maxRows;

@@ -9,7 +9,7 @@
 
 namespace g4::g4c {
 
-enum class Emit { kArtifact, kGguf, kGemma, kExec, kTile, kLlvm, kAsm, kObj };
+enum class Emit { kArtifact, kGgufFile, kGguf, kGemma, kExec, kTile, kLlvm, kAsm, kObj };
 
 struct Options {
   std::vector<std::string> inputs;
@@ -18,6 +18,7 @@ struct Options {
   std::vector<std::string> cpus;  ///< names of cpu::variants(), best first
   bool weightsMissing = false;
   PipelineOptions pipeline;
+  bool quantizes() const { return !pipeline.gemma.quantize.empty() || !pipeline.gemma.rules.empty(); }
   std::shared_ptr<void> commandLine; ///< what LLVM keeps pointers to
 };
 
