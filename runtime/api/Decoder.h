@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/api/Impl.h"
+#include "runtime/text/AnswerParts.h"
 #include "runtime/text/StopStrings.h"
 
 namespace g4::api {
