@@ -179,7 +179,7 @@ Value LayerBuilder::denseMlp(Value h) {
 
 Value LayerBuilder::experts(Value a) {
   int64_t hidden = facts_.hidden, count = layer_->experts, ff = layer_->expertFf, used = facts_.expertsUsed;
-  Weight router = weights_.matrix(name("ffn_gate_inp.weight"), count, hidden);
+  Weight router = weights_.matrix(name("ffn_gate_inp.weight"), count, hidden, Weights::Scale::kElsewhere);
   Weight scale = weights_.vector(name("ffn_gate_inp.scale"), hidden);
   Weight expertScale = weights_.vector(name("ffn_down_exps.scale"), count);
   Value x = norm(a, gain(name("pre_ffw_norm_2.weight")), 1);

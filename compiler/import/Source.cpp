@@ -26,6 +26,9 @@ std::string describe(StringRef architecture) {
 }
 
 LogicalResult checkArchitecture(const Source &source) {
+  const std::string *type = source.metadata().getString("general.type");
+  if (type && llvm::is_contained({"adapter", "imatrix", "mmproj"}, StringRef(*type)))
+    return source.error() << "not a model: general.type is " << quotedName(*type);
   const std::string *architecture = source.metadata().getString("general.architecture");
   if (!architecture)
     return source.error() << "not a Gemma 4 model: the file has no general.architecture";

@@ -39,13 +39,14 @@ std::string scaleName(StringRef weight) {
   return (weight + ".scale").str();
 }
 
-/// Whether any nvfp4 weight has a scale beside it. The experts' down projections always do: see
-/// `Scale::kElsewhere`.
+/// Whether any nvfp4 weight has a scale beside it. Routers and down projections of experts always do,
+/// whatever their type: see `Scale::kElsewhere`.
 bool anyScales(const Source &source) {
   return llvm::any_of(source.tensors(), [&](TensorRef ref) {
     StringRef name = ref.tensor->name;
     return ref.tensor->ggmlType == static_cast<uint32_t>(gguf::Type::kNVFP4) &&
-           !name.contains(".ffn_down_exps.") && source.find(scaleName(name));
+           !name.contains(".ffn_down_exps.") && !name.contains(".ffn_gate_inp.") &&
+           source.find(scaleName(name));
   });
 }
 
@@ -138,14 +139,15 @@ Weight Weights::vector(const std::string &name, int64_t length) {
   return use(tensor, tensor.tensor->name, 1, length, /*floats=*/true);
 }
 
-Weight Weights::matrix(const std::string &name, int64_t rows, int64_t columns) {
+Weight Weights::matrix(const std::string &name, int64_t rows, int64_t columns, Scale scale) {
   if (failed_)
     return fail(); // one error is enough
   TensorRef tensor = source_.require(name);
   if (!tensor)
     return fail();
   Weight weight = use(tensor, name, rows, columns, /*floats=*/false);
-  addScale(weight.op, 1);
+  if (scale == Scale::kOwn)
+    addScale(weight.op, 1);
   return weight;
 }
 

@@ -27,10 +27,10 @@ public:
 
   /// One row of `length` floats.
   Weight vector(const std::string &name, int64_t length);
-  /// `rows` rows of `columns`.
-  Weight matrix(const std::string &name, int64_t rows, int64_t columns);
   /// Whether the weight's `<stem>.scale` is for it to apply, or something else in the model applies it.
   enum class Scale { kOwn, kElsewhere };
+  /// `rows` rows of `columns`.
+  Weight matrix(const std::string &name, int64_t rows, int64_t columns, Scale scale = Scale::kOwn);
   /// `experts` matrices of `rows` x `columns`: one tensor of three dimensions, or one tensor per expert named
   /// `<stem>.<e>.weight` or `<stem>.<e>`. `stem` is the name without ".weight".
   Weight stack(const std::string &stem, int64_t experts, int64_t rows, int64_t columns,

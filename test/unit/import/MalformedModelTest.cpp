@@ -40,6 +40,17 @@ TEST(MalformedModelTest, AnotherArchitectureIsOneClearError) {
   }
 }
 
+TEST(MalformedModelTest, AFileThatIsNoModelSaysWhatItIs) {
+  for (const char *type : {"adapter", "imatrix", "mmproj"}) {
+    TestModel model = TestModel::dense();
+    model.setString("general.type", type);
+    EXPECT_SAYS(errorOf(model), std::string("not a model: general.type is '") + type + "'");
+  }
+  TestModel model = TestModel::dense();
+  model.setString("general.type", "model");
+  EXPECT_TRUE(Imported(model).module);
+}
+
 TEST(MalformedModelTest, AFileThatDoesNotExistIsNamed) {
   MLIRContext context;
   std::string said;
