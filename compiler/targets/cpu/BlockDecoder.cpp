@@ -21,6 +21,8 @@ std::optional<Isa> parseIsa(StringRef name) {
       .Case("avx-vnni", Isa::kAvxVnni)
       .Case("avx512-vnni", Isa::kAvx512Vnni)
       .Case("emulated", Isa::kEmulated)
+      .Case("dotprod", Isa::kDotprod)
+      .Case("i8mm", Isa::kI8mm)
       .Default(std::nullopt);
 }
 
@@ -30,8 +32,8 @@ BlockDecoder::BlockDecoder(OpBuilder &b, Location loc, Isa isa, tile::LoadQuantO
       i8(b.getI8Type()), i16(b.getI16Type()), i32(b.getI32Type()), f32(b.getF32Type()), block(block),
       memory(block.getWeights()) {
   bool wide = isa == Isa::kAvx512Vnni || isa == Isa::kEmulated;
-  width = wide ? 64 : 32;
-  parts = wide ? 1 : 2;
+  width = isNeon(isa) ? 16 : wide ? 64 : 32;
+  parts = 64 / width;
   V group = mul(block.getGroup(), layout.groupBytes(block.getColumns()));
   if (layout.isFloat) {
     codeBase = add(group, mul(block.getBlock(), 32 * layout.superBytes()));
@@ -69,15 +71,19 @@ Value BlockDecoder::lane(V scalar) {
 Value BlockDecoder::toFloat(V ints) { return arith::SIToFPOp::create(b, loc, vec(16, f32), ints); }
 
 Value BlockDecoder::sixteenRows(ArrayRef<V> each) {
-  if (parts == 1)
-    return each[0];
-  return vector::ShuffleOp::create(b, loc, each[0], each[1], llvm::to_vector(llvm::seq<int64_t>(0, 16)));
+  SmallVector<V> joined(each);
+  for (int64_t lanes = width / 2; joined.size() > 1; lanes *= 2) {
+    for (size_t i = 0; i < joined.size() / 2; ++i)
+      joined[i] = vector::ShuffleOp::create(b, loc, joined[2 * i], joined[2 * i + 1], llvm::to_vector(llvm::seq<int64_t>(0, lanes)));
+    joined.resize(joined.size() / 2);
+  }
+  return joined[0];
 }
 
 Value BlockDecoder::rowsOf(V sixteen, unsigned part) {
   if (parts == 1)
     return sixteen;
-  return vector::ShuffleOp::create(b, loc, sixteen, sixteen, llvm::to_vector(llvm::seq<int64_t>(8 * part, 8 * part + 8)));
+  return vector::ShuffleOp::create(b, loc, sixteen, sixteen, llvm::to_vector(llvm::seq<int64_t>(16 / parts * part, 16 / parts * (part + 1))));
 }
 
 // ---- scales --------------------------------------------------------------------------------------------------------
@@ -223,6 +229,10 @@ Value BlockDecoder::planeCodes(unsigned i, unsigned part) {
 Value BlockDecoder::lookUp(V nibbles) {
   VectorType own = vec(width, i8);
   ArrayRef<int8_t> table = tile::tableOf(block.getResult().getType().getElement());
+  if (isNeon(isa)) {
+    V values = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(own, table));
+    return intrinsic("llvm.aarch64.neon.tbl1.v16i8", own, {values, nibbles});
+  }
   if (isa != Isa::kEmulated) {
     SmallVector<int8_t> repeated; // the instruction works on sixteen bytes at a time
     for (unsigned l = 0; l < width; ++l)

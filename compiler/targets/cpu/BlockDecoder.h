@@ -8,8 +8,9 @@
 
 namespace g4::cpu {
 
-enum class Isa { kAvx2, kAvxVnni, kAvx512Vnni, kEmulated };
+enum class Isa { kAvx2, kAvxVnni, kAvx512Vnni, kEmulated, kDotprod, kI8mm };
 std::optional<Isa> parseIsa(llvm::StringRef name);
+inline bool isNeon(Isa isa) { return isa == Isa::kDotprod || isa == Isa::kI8mm; }
 
 /// Emits the code that decodes one block, at the builder's insertion point; what was emitted once is used again.
 class BlockDecoder {

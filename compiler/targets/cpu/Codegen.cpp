@@ -32,11 +32,19 @@ using namespace mlir;
 namespace g4::cpu {
 
 const std::vector<Variant> &variants() {
+  const std::vector<const char *> v3 = {"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe", "popcnt"};
+  const auto v3And = [&](std::vector<const char *> more) {
+    more.insert(more.end(), v3.begin(), v3.end());
+    return more;
+  };
   static const std::vector<Variant> all = {
-      {"avx512-vnni", "avx512-vnni", "x86-64-v4", "+avx512vnni",
-       {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni", "fma", "f16c", "bmi2"}, 512},
-      {"avx-vnni", "avx-vnni", "x86-64-v3", "+avxvnni", {"avx2", "avxvnni", "fma", "f16c", "bmi2"}, 256},
-      {"x86-64-v3", "avx2", "x86-64-v3", "", {"avx2", "fma", "f16c", "bmi2"}, 256},
+      {"avx512-vnni", "x86-64", "avx512-vnni", "x86-64-v4", "+avx512vnni",
+       v3And({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni"}), 512},
+      {"avx-vnni", "x86-64", "avx-vnni", "x86-64-v3", "+avxvnni", v3And({"avxvnni"}), 256},
+      {"x86-64-v3", "x86-64", "avx2", "x86-64-v3", "", v3, 256},
+      // "generic" is ARMv8.0 with NEON. Of the later level only the dot products are of use.
+      {"armv8.6-i8mm", "aarch64", "i8mm", "generic", "+dotprod,+i8mm", {"neon", "dotprod", "i8mm"}, 128},
+      {"armv8.2-dotprod", "aarch64", "dotprod", "generic", "+dotprod", {"neon", "dotprod"}, 128},
   };
   return all;
 }
@@ -74,11 +82,19 @@ void buildCpuPipeline(OpPassManager &pm, const Variant &variant) {
 namespace {
 
 std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Variant &variant, std::string &error) {
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86Target();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86AsmPrinter();
   llvm::Triple triple("x86_64-unknown-linux-gnu");
+  if (StringRef(variant.architecture) == "x86-64") {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  } else {
+    triple = llvm::Triple("aarch64-unknown-linux-gnu");
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+  }
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
@@ -174,7 +190,7 @@ FailureOr<std::string> generateCode(ModuleOp module, const Variant &variant, Out
   std::string error;
   auto machine = makeTargetMachine(variant, error);
   if (!machine)
-    return module.emitError() << "no x86 code generator: " << error;
+    return module.emitError() << "no code generator for " << variant.architecture << ": " << error;
   if (std::string message = optimise(*llvmModule, *machine, variant); !message.empty())
     return module.emitError() << "optimising kernels: " << message;
   if (output == Output::kLlvmIr) {
@@ -188,7 +204,7 @@ FailureOr<std::string> generateCode(ModuleOp module, const Variant &variant, Out
   llvm::legacy::PassManager codegen;
   auto type = output == Output::kAssembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
   if (machine->addPassesToEmitFile(codegen, os, nullptr, type))
-    return module.emitError("the x86 code generator cannot write this output");
+    return module.emitError("the code generator cannot write this output");
   codegen.run(*llvmModule);
   StringRef text(bytes.data(), bytes.size());
   if (output != Output::kShared)

@@ -1,4 +1,4 @@
-/// The CPU target: kernels to x86 machine code in a self-contained ELF shared object.
+/// The CPU target: kernels to x86-64 or AArch64 machine code in a self-contained ELF shared object.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -17,12 +17,13 @@ namespace g4::cpu {
 /// One CPU level that code is generated for.
 struct Variant {
   const char *name;                       ///< of `--cpu`
+  const char *architecture;               ///< "x86-64" or "aarch64"
   const char *isa;                        ///< option of lower-tile-to-cpu
   const char *llvmCpu, *llvmFeatures;     ///< for the code generator
-  std::vector<const char *> needs;        ///< CPUID features that the loader checks
+  std::vector<const char *> needs;        ///< features that the loader checks: all that the code may use
   unsigned vectorBits;
 };
-/// All levels, best first.
+/// All levels, those of one architecture together and best first.
 const std::vector<Variant> &variants();
 const Variant *findVariant(llvm::StringRef name);
 /// The best level that this machine runs; null below x86-64-v3.

@@ -32,6 +32,8 @@ Value DotEmitter::multiplyAdd(V acc, V u, V x) {
 /// Exact sums over code vectors [first, last) of each dot, sixteen rows. Signed codes are taken as they are on AVX2
 /// and with 128 added on VNNI (see `zero` in dots()).
 SmallVector<Value> DotEmitter::integerDots(ArrayRef<tile::DotOp> dots, unsigned first, unsigned last) {
+  if (isNeon(isa))
+    return neonDots(dots, first, last);
   VectorType own = vec(width, i8), words = vec(width / 2, i16), sums = vec(width / 4, i32);
   SmallVector<SmallVector<V>> byPart(dots.size());
   for (unsigned part = 0; part < parts; ++part) {
@@ -78,7 +80,7 @@ SmallVector<Value> DotEmitter::integerDots(ArrayRef<tile::DotOp> dots, unsigned 
 
 SmallVector<Value> DotEmitter::dots(ArrayRef<tile::DotOp> dots) {
   unsigned subBlocks = this->subBlocks();
-  int64_t zero = layout.hasSignedCodes() && isa != Isa::kAvx2 ? 128 : layout.zero;
+  int64_t zero = layout.hasSignedCodes() && isa != Isa::kAvx2 && !isNeon(isa) ? 128 : layout.zero;
   VectorType floats = vec(16, f32);
   SmallVector<SmallVector<V>> partial;
   for (unsigned s = 0; s < subBlocks; ++s)

@@ -1,4 +1,4 @@
-/// Dot products with packed weight blocks, for x86 vectors.
+/// Dot products with packed weight blocks.
 #pragma once
 
 #include "compiler/targets/cpu/BlockDecoder.h"
@@ -18,6 +18,13 @@ public:
 private:
   V multiplyAdd(V acc, V codes, V x); ///< one vpdpbusd, real or emulated
   llvm::SmallVector<V> integerDots(llvm::ArrayRef<tile::DotOp> dots, unsigned first, unsigned last);
+
+  // NeonDots.cpp
+  llvm::SmallVector<V> neonDots(llvm::ArrayRef<tile::DotOp> dots, unsigned first, unsigned last); ///< as integerDots
+  V neonDot(tile::DotOp dot, unsigned part, unsigned first, unsigned last);
+  std::pair<V, V> matrixDots(tile::DotOp one, tile::DotOp two, unsigned part, unsigned first, unsigned last);
+  V sixteenColumns(tile::DotOp dot, unsigned first); ///< of a dot's activations, from column `first` of the block on
+  llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, V> columns;
 };
 
 } // namespace g4::cpu

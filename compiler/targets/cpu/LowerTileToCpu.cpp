@@ -124,7 +124,7 @@ struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
   void runOnOperation() override {
     std::optional<Isa> chosen = parseIsa(isa);
     if (!chosen) {
-      getOperation().emitError() << "no instruction set named '" << isa << "': avx2, avx-vnni, avx512-vnni, emulated";
+      getOperation().emitError() << "no instruction set named '" << isa << "': avx2, avx-vnni, avx512-vnni, emulated, dotprod, i8mm";
       return signalPassFailure();
     }
     for (Operation &op : llvm::make_early_inc_range(*getOperation().getBody()))

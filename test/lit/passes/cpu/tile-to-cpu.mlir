@@ -8,7 +8,7 @@
 // NONE: func.func @q4_0
 
 // RUN: not g4-opt %s --lower-tile-to-cpu=isa=sse2 2>&1 | FileCheck %s --check-prefix=ISA
-// ISA: error: no instruction set named 'sse2': avx2, avx-vnni, avx512-vnni, emulated
+// ISA: error: no instruction set named 'sse2': avx2, avx-vnni, avx512-vnni, emulated, dotprod, i8mm
 
 // Sixteen rows of 32 columns are two halves of eight rows in 256 bits, one in 512. Four-bit codes: each stored vector gives
 // two of the eight that are multiplied, and eight products of pairs fit an int16 sum.
