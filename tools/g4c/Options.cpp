@@ -31,6 +31,20 @@ const char *kOverview =
     "  g4c model.gguf --emit=exec -o model.mlir       stop after a stage and print it\n"
     "  g4c model.mlir -o model.g4m                    go on from a printed stage\n";
 
+/// What --cpu takes: groups of levels, then levels.
+std::string cpuNames() {
+  std::string names = "x86-64 (default), aarch64, all, host";
+  for (const cpu::Variant &v : cpu::variants())
+    names += std::string(", ") + v.name;
+  return names;
+}
+
+/// Kept: LLVM copies no descriptions.
+const std::string &cpuHelp() {
+  static const std::string help = "CPU levels in the artifact: " + cpuNames();
+  return help;
+}
+
 /// Kept: LLVM copies no descriptions.
 const std::string &quantizeHelp() {
   static const std::string help = "Quantise the weights: " + quants::typeNames();
@@ -53,7 +67,7 @@ struct CommandLine {
                                 clEnumValN(Emit::kAsm, "asm", "assembly of the first --cpu"),
                                 clEnumValN(Emit::kObj, "obj", "object file of the first --cpu"))};
   cl::opt<std::string> target{"target", cl::desc("Target (cpu)"), cl::init("cpu"), cl::cat(category)};
-  cl::list<std::string> cpu{"cpu", cl::CommaSeparated, cl::desc("CPU levels in the artifact: all (default), host, x86-64-v3, avx-vnni, avx512-vnni"), cl::value_desc("levels"), cl::cat(category)};
+  cl::list<std::string> cpu{"cpu", cl::CommaSeparated, cl::desc(cpuHelp()), cl::value_desc("levels"), cl::cat(category)};
   cl::opt<std::string> activations{"activations", cl::desc("int8 (default, fast) or f32 (exact; implies --kv=f32 unless given)"), cl::init("int8"), cl::cat(category)};
   cl::opt<std::string> kv{"kv", cl::desc("K/V cache elements: f16 (default), f32 or bf16"), cl::cat(category)};
   cl::opt<std::string> weights{"weights", cl::desc("file (default) or none: compile from shapes alone"), cl::init("file"), cl::cat(category)};
@@ -97,20 +111,20 @@ Options parseOptions(int argc, char **argv) {
     usage("--target=" + target + " is not built yet: cpu");
   std::vector<std::string> names(levels.begin(), levels.end());
   if (names.empty())
-    names = {"all"};
+    names = {"x86-64"};
   for (const cpu::Variant &v : cpu::variants()) {
     bool host = cpu::hostVariant() == &v;
     for (const std::string &name : names)
-      if (name == "all" || name == v.name || (name == "host" && host)) {
+      if (name == "all" || name == v.architecture || name == v.name || (name == "host" && host)) {
         o.cpus.push_back(v.name);
         break;
       }
   }
   for (const std::string &name : names)
-    if (name != "all" && name != "host" && !cpu::findVariant(name))
-      usage("--cpu=" + name + " is not a CPU level: all, host, x86-64-v3, avx-vnni, avx512-vnni");
+    if (!llvm::is_contained({"x86-64", "aarch64", "all", "host"}, name) && !cpu::findVariant(name))
+      usage("--cpu=" + name + " is not a CPU level: " + cpuNames());
   if (o.cpus.empty())
-    usage("--cpu=host: this machine is below x86-64-v3 (AVX2, FMA, F16C, BMI2)");
+    usage("--cpu=host: this machine is below every CPU level (x86-64-v3: AVX2, FMA, F16C, BMI2)");
   auto &gemma = o.pipeline.gemma;
   auto activationType = gemma::symbolizeActivationType(activations);
   if (!activationType)
