@@ -1,5 +1,7 @@
 """Models and ways to store them that the references do not cover, against the numpy model: head shapes, types, layouts, hostile values."""
 
+import unittest.mock
+
 import numpy as np
 
 import common
@@ -136,14 +138,13 @@ class Variants(Case):
                 done = self.tools.call("g4c", folder / "model.gguf", "-o", folder / "model.g4m", expect=1)
                 self.ok(None if f"blk.1.{name}".encode() in done.stderr else done.stderr.decode(), "the message names it")
 
-    def test_types_not_yet_supported_are_named(self):
-        with common.scratch(self.tools) as folder:
-            shape = tiny.dense(hidden=256)
-            file = common.header_only.model("unsupported", shape, "f32", tiny.VOCABULARY)
-            file.tensor("blk.1.ffn_up.weight").kind = "q3_k"
+    def test_unknown_types_are_named_with_the_supported_ones(self):
+        with common.scratch(self.tools) as folder, unittest.mock.patch.dict(common.ggufio.TYPES, {"q8_1": (9, 32, 36)}):
+            file = common.header_only.model("unsupported", tiny.dense(), "f32", tiny.VOCABULARY)
+            file.tensor("blk.1.ffn_up.weight").kind = "q8_1"
             file.write(folder / "model.gguf")
             done = self.tools.call("g4c", folder / "model.gguf", "-o", folder / "model.g4m", expect=1)
-            for word in ("blk.1.ffn_up.weight", "q3_k", "q8_0"):
+            for word in ("blk.1.ffn_up.weight", "type 9", "q8_0", "iq1_m", "nvfp4", "q2_0"):
                 self.ok(None if word in done.stderr.decode().lower() else done.stderr.decode(), f"the message names {word}")
 
 

@@ -23,6 +23,56 @@ FACTORS = {
 }
 
 
+# Where the factors of a block are that no random bits will do for: halves, or what else multiplies a block's values.
+HALVES = {
+    "q2_k": (80, 82), "q3_k": (108,), "iq4_nl": (0,), "iq4_xs": (0,), "tq1_0": (52,), "tq2_0": (64,), "q1_0": (0,), "q2_0": (0,),
+    "iq3_s": (0,), "iq3_xxs": (0,), "iq2_xxs": (0,), "iq2_xs": (0,), "iq2_s": (0,), "iq1_s": (0,),
+}
+RARE = (*HALVES, "iq1_m", "mxfp4", "nvfp4")
+
+
+def scaled_blocks(kind, blocks, shift):
+    """Blocks of 2^shift times the values (one power for each block), and which of them have exponents for that."""
+    blocks, good = blocks.copy(), np.ones(len(blocks), bool)
+
+    def move(exponent, least, most):
+        moved = exponent + shift
+        good[:] &= (exponent >= least) & (exponent <= most) & (moved >= least) & (moved <= most)
+        return moved
+
+    if kind == "mxfp4":
+        blocks[:, 0] = move(blocks[:, 0].astype(int), 2, 250) & 255
+    elif kind == "nvfp4":
+        for i in range(4):
+            scale = blocks[:, i].astype(int)
+            blocks[:, i] = (move(scale >> 3, 1, 14) & 15) << 3 | scale & 7
+    elif kind == "iq1_m":  # the half's bits are in the top nibbles of four words
+        nibbles = blocks[:, 49:56:2].astype(int) >> 4
+        half = (nibbles << np.array([0, 4, 8, 12])).sum(axis=1)
+        half = half & 0x83ff | (move(half >> 10 & 31, 1, 30) & 31) << 10
+        blocks[:, 49:56:2] = blocks[:, 49:56:2] & 15 | (half[:, None] >> np.array([0, 4, 8, 12]) & 15) << 4
+    else:
+        for at in HALVES[kind]:
+            half = np.ascontiguousarray(blocks[:, at:at + 2]).view(np.uint16)[:, 0].astype(int)
+            half = half & 0x83ff | (move(half >> 10 & 31, 1, 30) & 31) << 10
+            blocks[:, at:at + 2] = half.astype(np.uint16)[:, None].view(np.uint8)
+    return blocks, good
+
+
+def rare_values(rng, shape, kind, deviation):
+    """Stored bytes of a tensor, made of the blocks of test/data/formats, and the float32 values that they stand for."""
+    file = ggufio.read(common.ROOT / "test/data/formats/formats.gguf")
+    _, elements, size = ggufio.TYPES[kind]
+    blocks = np.frombuffer(file.tensor(kind + ".blocks").data, np.uint8).reshape(-1, size)
+    values = np.frombuffer(file.tensor(kind + ".values").data, np.float32).reshape(-1, elements)
+    with np.errstate(divide="ignore"):
+        shift = np.round(np.log2(deviation / np.sqrt((values.astype(np.float64)**2).mean(axis=1))))
+    shift = np.where(np.isfinite(shift), shift, 0).astype(int)
+    blocks, good = scaled_blocks(kind, blocks, shift)
+    chosen = rng.choice(np.flatnonzero(good), int(np.prod(shape)) // elements)
+    return blocks[chosen], np.ldexp(values, shift[:, None])[chosen].reshape(shape)
+
+
 def random_values(rng, shape, kind, deviation):
     """Stored bytes of a tensor whose values have about this standard deviation."""
     if kind in ("f32", "f16", "bf16"):
