@@ -14,8 +14,9 @@ packages=(
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev libvulkan-dev
   # g4-runner for AArch64, and emulators to test it and old x86 processors with.
   libstdc++-12-dev-arm64-cross qemu-user
-  # Tests: GoogleTest, a Vulkan device in software, numpy.
+  # Tests: GoogleTest, a Vulkan device in software, numpy, a terminal, the reader of manual pages.
   libgtest-dev mesa-vulkan-drivers vulkan-validationlayers python3 python3-numpy
+  tmux groff-base
 )
 
 missing=()

@@ -115,6 +115,8 @@ ProgramReport programReport(const module::Module &module, const fb::Program &pro
 
 } // namespace
 
+std::vector<std::string> hostFeatures() { return device::cpuFeatures(); }
+
 Result<Report> inspect(const std::string &path, bool verify,
                        const std::function<void(uint64_t, uint64_t)> &onProgress) {
   return guarded([&]() -> Result<Report> {

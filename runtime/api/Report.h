@@ -93,4 +93,7 @@ struct Report {
 Result<Report> inspect(const std::string &path, bool verify,
                        const std::function<void(uint64_t, uint64_t)> &onProgress = nullptr);
 
+/// This machine's CPU features, as code variants name them.
+std::vector<std::string> hostFeatures();
+
 } // namespace g4::api

@@ -1,21 +1,37 @@
 /// The commands of g4run. Each prints its results to standard output; failures are the caller's to print.
 #pragma once
 
-#include "tools/g4run/Options.h"
+#include "runtime/base/Status.h"
 
 #include <functional>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace g4::tool {
 
 /// True once the user asked to stop.
 using Interrupted = std::function<bool()>;
+/// What the command line asked for.
+using Run = std::function<Status(const Interrupted &)>;
 
-Status runGenerate(const Options &options, const Interrupted &interrupted);
-Status runInspect(const Options &options);
-Status runPerplexity(const Options &options, const Interrupted &interrupted);
+/// Each declares a command on g4run's `app`; if the command line names it, `run` becomes its work.
+void addChat(CLI::App &app, Run &run);
+void addInspect(CLI::App &app, Run &run);
+void addPerplexity(CLI::App &app, Run &run);
+void addKl(CLI::App &app, Run &run);
+void addTokenize(CLI::App &app, Run &run);
+void addBench(CLI::App &app, Run &run);
+void addCache(CLI::App &app, Run &run);
+void addCompletion(CLI::App &app, Run &run);
 
-/// Errors: kInvalidArgument when the file cannot be read.
+struct GenerateOptions;
+Status runGenerate(const GenerateOptions &options, const Interrupted &interrupted);
+Status runJsonl(const GenerateOptions &options, const Interrupted &interrupted);
+
+/// All of a file; "-" is standard input. Errors: kInvalidArgument when it cannot be read.
 Result<std::string> readTextFile(const std::string &path);
 
 } // namespace g4::tool

@@ -1,14 +1,13 @@
-#include "runtime/api/g4.h"
 #include "tools/common/Npy.h"
-#include "tools/g4run/Commands.h"
+#include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 #include "tools/g4run/Taps.h"
 
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <iterator>
-#include <random>
 
 namespace g4::tool {
 namespace {
@@ -23,16 +22,7 @@ struct Times {
   double load = 0, prompt = 0, first = 0, generation = 0;
 };
 
-api::ModelOptions modelOptions(const Options &o) {
-  api::ModelOptions out;
-  out.threads = o.threads;
-  out.variant = o.variant;
-  out.contextTokens = o.context;
-  out.weightSeed = o.weightSeed;
-  return out;
-}
-
-Result<std::vector<int32_t>> promptIds(const api::Model &model, const Options &o) {
+Result<std::vector<int32_t>> promptIds(const api::Model &model, const GenerateOptions &o) {
   if (!o.ids.empty())
     return o.ids;
   api::ChatRequest request;
@@ -54,7 +44,7 @@ Result<std::vector<int32_t>> promptIds(const api::Model &model, const Options &o
   return model.chatPrompt(request);
 }
 
-Result<std::vector<int32_t>> forcedExperts(const api::Model &model, const Options &o, size_t rows) {
+Result<std::vector<int32_t>> forcedExperts(const api::Model &model, const GenerateOptions &o, size_t rows) {
   if (o.forcedExperts.empty())
     return std::vector<int32_t>();
   G4_ASSIGN_OR_RETURN(auto array, readNpyInts(o.forcedExperts));
@@ -67,7 +57,7 @@ Result<std::vector<int32_t>> forcedExperts(const api::Model &model, const Option
 }
 
 /// Runs the prompt and writes what was asked about it.
-Status feedPrompt(const api::Model &model, api::Session &session, const Options &o,
+Status feedPrompt(const api::Model &model, api::Session &session, const GenerateOptions &o,
                   std::span<const int32_t> ids, const Interrupted &interrupted) {
   G4_ASSIGN_OR_RETURN(const auto forced, forcedExperts(model, o, ids.size()));
   std::optional<NpyWriter> logits;
@@ -97,25 +87,11 @@ Status feedPrompt(const api::Model &model, api::Session &session, const Options 
   return o.taps.empty() ? Status() : taps.write(o.taps);
 }
 
-api::SamplingOptions samplingOptions(const api::Model &model, const Options &o) {
-  api::SamplingOptions out = model.defaultSampling();
-  out.temperature = o.temperature.value_or(out.temperature);
-  out.topK = o.topK.value_or(out.topK);
-  out.topP = o.topP.value_or(out.topP);
-  out.minP = o.minP.value_or(out.minP);
-  out.repetitionPenalty = o.repeatPenalty;
-  out.presencePenalty = o.presencePenalty;
-  out.frequencyPenalty = o.frequencyPenalty;
-  out.logitBias = o.logitBias;
-  out.seed = o.seed ? *o.seed : (uint64_t(std::random_device()()) << 32 | std::random_device()());
-  return out;
-}
-
-Result<api::Generation> generate(const api::Model &model, api::Session &session, const Options &o,
+Result<api::Generation> generate(const api::Model &model, api::Session &session, const GenerateOptions &o,
                                  Times &times, const Interrupted &interrupted) {
   api::GenerateRequest request;
   request.maxTokens = o.maxTokens.value_or(request.maxTokens);
-  request.sampling = samplingOptions(model, o);
+  request.sampling = o.sampling.over(model.defaultSampling());
   request.stops = o.stops;
   request.ignoreEos = o.ignoreEos;
   request.suppress = !o.noSuppress;
@@ -140,7 +116,6 @@ Result<api::Generation> generate(const api::Model &model, api::Session &session,
 void printStats(const api::Model &model, size_t promptTokens, const api::Generation &generation,
                 const Times &times) {
   const auto rate = [](size_t n, double seconds) { return seconds > 0 ? double(n) / seconds : 0.0; };
-  static constexpr const char *kReasons[] = {"stop token", "stop text", "length", "context", "cancelled"};
   const api::Counters c = model.counters();
   std::fprintf(stderr, "code        %s, %u threads\n", model.variant().c_str(), model.threads());
   std::fprintf(stderr, "load        %.3f s\n", times.load);
@@ -150,7 +125,7 @@ void printStats(const api::Model &model, size_t promptTokens, const api::Generat
   const size_t steps = generation.ids.empty() ? 0 : generation.ids.size() - 1;
   std::fprintf(stderr, "generation  %zu tokens, %.3f s, %.1f tokens/s, ended by %s\n", generation.ids.size(),
                times.generation, rate(steps, times.generation - times.first),
-               kReasons[size_t(generation.finish)]);
+               api::finishText(generation.finish));
   std::fprintf(stderr, "first token %.3f s\n", times.load + times.prompt + times.first);
   std::fprintf(stderr, "work        %llu steps, %llu rows, %llu tail rows, %llu logit rows\n",
                static_cast<unsigned long long>(c.steps), static_cast<unsigned long long>(c.rows),
@@ -163,17 +138,21 @@ void printStats(const api::Model &model, size_t promptTokens, const api::Generat
 } // namespace
 
 Result<std::string> readTextFile(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad())
+  std::ifstream file;
+  if (path != "-")
+    file.open(path, std::ios::binary);
+  std::istream &in = path == "-" ? std::cin : file;
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if ((path != "-" && !file.is_open()) || in.bad())
     return invalidArgument(path + ": cannot be read");
   return text;
 }
 
-Status runGenerate(const Options &options, const Interrupted &interrupted) {
+Status runGenerate(const GenerateOptions &options, const Interrupted &interrupted) {
   Times times;
   auto start = Clock::now();
-  G4_ASSIGN_OR_RETURN(const auto model, api::Model::open(options.model, modelOptions(options)));
+  G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted));
+  api::Model *const model = open.model.get();
   G4_ASSIGN_OR_RETURN(const auto ids, promptIds(*model, options));
   G4_ASSIGN_OR_RETURN(const auto session, model->newSession());
   times.load = secondsSince(start);

@@ -1,8 +1,9 @@
 #include "runtime/api/Report.h"
-#include "tools/g4run/Commands.h"
+#include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 #include "tools/g4run/ReportText.h"
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -11,6 +12,16 @@ namespace g4::tool {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr char kNotes[] = R"(Examples:
+  g4run inspect model.g4m
+  g4run inspect model.g4m --verify
+  g4run inspect model.g4m --json)";
+
+struct InspectOptions {
+  ModelFlags model;
+  bool json = false, verify = false;
+};
 
 Json toJson(const api::ProgramReport &program) {
   Json dispatches = Json::array(), buffers = Json::array();
@@ -108,12 +119,11 @@ Json toJson(const api::Report &report) {
           {"weights", std::move(weights)}};
 }
 
-} // namespace
-
-Status runInspect(const Options &options) {
+Status runInspect(const InspectOptions &options, const Interrupted &interrupted) {
+  G4_ASSIGN_OR_RETURN(const Artifact artifact, findArtifact(options.model, interrupted));
   auto report = [&] {
     Progress progress("verifying", "bytes");
-    return api::inspect(options.model, options.verify,
+    return api::inspect(artifact.path, options.verify,
                         [&](uint64_t done, uint64_t total) { progress.update(done, total); });
   }();
   if (!report.ok())
@@ -126,6 +136,20 @@ Status runInspect(const Options &options) {
   if (options.verify && !options.json)
     std::fputs(report->weightsMissing ? "no weights to verify\n" : "all hashes agree\n", stdout);
   return {};
+}
+
+} // namespace
+
+void addInspect(CLI::App &app, Run &run) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App *command = app.add_subcommand("inspect", "Show what is in an artifact");
+  command->footer(kNotes);
+  addArtifactFlags(*command, options->model);
+  command->add_flag("--json", options->json, "As JSON, with every dispatch, buffer and weight");
+  command->add_flag("--verify", options->verify, "Also check the hash of the weights");
+  command->callback([options, &run] {
+    run = [options](const Interrupted &interrupted) { return runInspect(*options, interrupted); };
+  });
 }
 
 } // namespace g4::tool

@@ -3,21 +3,11 @@
 #include <CLI/CLI.hpp>
 
 #include <charconv>
-#include <cstdio>
+#include <limits>
+#include <random>
 
 namespace g4::tool {
 namespace {
-
-constexpr char kExamples[] = R"(Examples:
-  g4run model.g4m -p "Why is the sky blue?"
-  g4run model.g4m -p "Name a colour." --system "Answer in one word." --temp 0
-  g4run model.g4m --raw -p "Once upon a time" -n 100 --seed 7
-  g4run model.g4m --chat conversation.json
-  g4run model.g4m --ids 2,17,301 -n 0 --logits logits.npy
-  g4run inspect model.g4m
-  g4run perplexity model.g4m text.txt -c 512
-
-Exit codes: 0 success, 1 bad input, 2 bad usage, 3 a bug of ours, 130 interrupted.)";
 
 template <class T> bool parseNumber(std::string_view text, T &out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -32,7 +22,7 @@ template <class T> T valid(const char *option, Result<T> parsed) {
 }
 
 /// "id=bias", or as others write it "id+bias" and "id-bias".
-std::pair<int32_t, float> parseBias(const std::string &text) {
+Result<std::pair<int32_t, float>> parseBias(const std::string &text) {
   const size_t at = text.find_first_of("=+-");
   std::pair<int32_t, float> bias{};
   if (at != std::string::npos) {
@@ -45,128 +35,166 @@ std::pair<int32_t, float> parseBias(const std::string &text) {
       return bias;
     }
   }
-  throw CLI::ValidationError("--logit-bias", "'" + text + "' is not id=bias");
+  return invalidArgument("'" + text + "' is not id=bias");
 }
 
-void addMachine(CLI::App &app, Options &o, std::string &weights) {
-  app.add_option("--threads", o.threads, "Threads; 0: one per physical core")->check(CLI::Range(0, 1024));
-  app.add_option("--variant", o.variant, "Code variant by name; default: the best for this machine");
-  app.add_option("--weights", weights, "seed:N makes weights up, for an artifact compiled without");
+void addPrompt(CLI::App &app, GenerateOptions &o) {
+  const char *one = "Prompt, one of these";
+  app.add_option("-p,--prompt", o.prompt, "A message to the model")->group(one);
+  app.add_option("-f,--file", o.file, "The same, from a file")->type_name("FILE")->group(one);
+  app.add_option("--chat", o.chat, "A conversation: a JSON file {\"messages\": [...], \"tools\": [...]}")
+      ->type_name("FILE")
+      ->group(one);
+  app.add_option_function<std::string>(
+         "--ids", [&o](const std::string &text) { o.ids = valid("--ids", parseIds(text)); },
+         "Token ids, separated by commas")
+      ->type_name("IDS")
+      ->group(one);
+  app.add_option("--jsonl", o.jsonl, "Many prompts and their answers: a JSON object a line; '-' is standard in- or output")
+      ->type_name("FILE FILE")
+      ->expected(2)
+      ->allow_extra_args(false)
+      ->group(one);
+  const char *more = "With -p or -f";
+  app.add_flag("--raw", o.raw, "They give a text to go on from, not a message")->group(more);
+  app.add_option("--system", o.system, "System message before them")->group(more);
+  app.add_flag("--think", o.think, "Let the model think before it answers")->group(more);
 }
 
-void addPrompt(CLI::App &app, Options &o, std::string &ids) {
-  auto *group = app.add_option_group("Prompt", "One of -p, -f, --chat and --ids");
-  group->add_option("-p,--prompt", o.prompt, "A message to the model");
-  group->add_option("-f,--file", o.file, "The same, from a file");
-  group->add_option("--chat", o.chat, "A conversation: a JSON file {\"messages\": [...], \"tools\": [...]}");
-  group->add_option("--ids", ids, "Token ids, separated by commas");
-  group->require_option(0, 1);
-  app.add_flag("--raw", o.raw, "-p and -f give a text to go on from, not a message");
-  app.add_option("--system", o.system, "System message before -p or -f");
-  app.add_flag("--think", o.think, "Let the model think before it answers -p or -f");
-}
-
-void addGeneration(CLI::App &app, Options &o, int64_t &maxTokens, std::vector<std::string> &biases) {
-  app.add_option("-n", maxTokens, "Most tokens to generate; 0: none, -1: until the model stops")
-      ->check(CLI::Range(int64_t(-1), int64_t(1) << 31))
-      ->default_str("-1");
-  app.add_option("--temp", o.temperature,
-                 "Temperature; 0 is greedy. Default: the model file's, as for the next three");
-  app.add_option("--top-k", o.topK, "Keep the k most probable tokens; 0 is off");
-  app.add_option("--top-p", o.topP, "Keep the most probable tokens that sum to p; 1 is off");
-  app.add_option("--min-p", o.minP, "Keep tokens at least p times as probable as the best; 0 is off");
-  app.add_option("--repeat-penalty", o.repeatPenalty, "Weakens tokens that occurred; 1 is off");
-  app.add_option("--presence-penalty", o.presencePenalty, "Subtracted from logits of tokens that occurred");
-  app.add_option("--frequency-penalty", o.frequencyPenalty, "The same, times how often");
-  app.add_option("--seed", o.seed, "Seed of the draws; default: random");
-  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false);
-  app.add_option("--logit-bias", biases, "id=bias, may be repeated")->take_all()->allow_extra_args(false);
-  app.add_flag("--ignore-eos", o.ignoreEos, "Do not stop where the model ends its answer");
-  app.add_flag("--no-suppress", o.noSuppress, "Let tokens be sampled that the model file or g4 rule out");
-}
-
-void addOutput(CLI::App &app, Options &o) {
-  app.add_option("--logits", o.logits, "Write the prompt's logits: float32 [rows, vocabulary] as .npy");
-  app.add_option("--taps", o.taps, "Write each named value inside the program to this folder as .npy");
+void addOutput(CLI::App &app, GenerateOptions &o) {
+  app.add_option("--logits", o.logits, "Write the prompt's logits: float32 [rows, vocabulary] as .npy")
+      ->type_name("FILE");
+  app.add_option("--taps", o.taps, "Write each named value inside the program to this folder as .npy")
+      ->type_name("FOLDER");
   app.add_option("--forced-experts", o.forcedExperts,
-                 "Expert ids instead of the router's: int32 [layers, rows, used]");
+                 "Expert ids instead of the router's: int32 [layers, rows, used]")
+      ->type_name("FILE");
   app.add_flag("--print-ids", o.printIds, "Print the generated ids as a line of JSON after the text");
   app.add_flag("--stats", o.stats, "Print speed and work to standard error");
-  app.add_option("--context", o.context, "Most positions; default: the model's context");
   app.add_option("--chunk", o.chunk, "Most prompt tokens per step; default: as many as the program holds");
-}
-
-/// What CLI11 cannot check.
-void check(const Options &o) {
-  const bool message = o.prompt || o.file;
-  if (!message && !o.chat && o.ids.empty())
-    throw CLI::RequiredError("one of -p, -f, --chat and --ids");
-  if ((o.raw || !o.system.empty() || o.think) && !message)
-    throw CLI::ValidationError("--raw, --system and --think", "go with -p or -f only");
-  if (o.raw && (!o.system.empty() || o.think))
-    throw CLI::ValidationError("--raw", "leaves no place for --system or --think");
+  app.add_option("--parallel", o.parallel, "Sequences that --jsonl works on at a time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
 }
 
 } // namespace
 
-Parsed parseOptions(int argc, char **argv) {
-  Options o;
-  std::string ids, weights;
-  std::vector<std::string> biases;
-  int64_t maxTokens = -1;
-  CLI::App app("Runs Gemma 4 models compiled by g4c.", "g4run");
-  app.footer(kExamples);
-  app.set_version_flag("--version", "g4run " G4_VERSION);
-  app.add_option("model", o.model, "The artifact, a .g4m file");
-  addPrompt(app, o, ids);
-  addGeneration(app, o, maxTokens, biases);
+Result<uint64_t> parseSize(const std::string &text) {
+  size_t digits = text.find_first_not_of("0123456789");
+  digits = digits == std::string::npos ? text.size() : digits;
+  std::string unit = text.substr(digits);
+  if (unit.ends_with("iB") || unit.ends_with("B"))
+    unit.resize(unit.size() - (unit.ends_with("iB") ? 2 : 1));
+  static constexpr std::string_view kUnits = "KMGT";
+  const size_t power = unit.empty() ? 0 : kUnits.find(unit) + 1;
+  uint64_t value = 0;
+  if (!parseNumber(std::string_view(text).substr(0, digits), value) || unit.size() > 1 || (power == 0 && !unit.empty()) ||
+      value > std::numeric_limits<uint64_t>::max() >> (10 * power))
+    return invalidArgument("'" + text + "' is no size such as 300M or 50G");
+  return value << (10 * power);
+}
+
+void addArtifactFlags(CLI::App &app, ModelFlags &flags) {
+  app.add_option("model", flags.path, "The model: an artifact of g4c, or a GGUF file, which is compiled first")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--compile-options", flags.compileOptions,
+                 "For a GGUF file: options of g4c, such as \"--activations=f32\"")
+      ->group("GGUF files");
+  app.add_option_function<std::string>(
+         "--cache-limit",
+         [&flags](const std::string &text) { flags.cacheLimit = valid("--cache-limit", parseSize(text)); },
+         "Size to which compiled models are kept; the least recently used go first")
+      ->type_name("SIZE")
+      ->default_str("50G")
+      ->group("GGUF files");
+}
+
+void addModelFlags(CLI::App &app, ModelFlags &flags) {
+  addArtifactFlags(app, flags);
+  app.add_option("--threads", flags.threads, "Threads; 0: one per physical core")->check(CLI::Range(0, 1024));
+  app.add_option("--context", flags.context, "Most positions; default: the model's context");
+  app.add_option("--variant", flags.variant, "Code variant by name; default: the best for this machine");
+  app.add_option_function<std::string>(
+         "--weights", [&flags](const std::string &text) { flags.weightSeed = valid("--weights", parseSeed(text)); },
+         "seed:N makes weights up, for an artifact compiled without")
+      ->type_name("seed:N");
+}
+
+api::SamplingOptions SamplingFlags::over(api::SamplingOptions out) const {
+  out.temperature = temperature.value_or(out.temperature);
+  out.topK = topK.value_or(out.topK);
+  out.topP = topP.value_or(out.topP);
+  out.minP = minP.value_or(out.minP);
+  out.repetitionPenalty = repeatPenalty;
+  out.presencePenalty = presencePenalty;
+  out.frequencyPenalty = frequencyPenalty;
+  out.logitBias = logitBias;
+  out.seed = seed ? *seed : (uint64_t(std::random_device()()) << 32 | std::random_device()());
+  return out;
+}
+
+void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
+  const char *group = "Sampling";
+  app.add_option("--temp", flags.temperature,
+                 "Temperature; 0 is greedy. Default: the model file's, as for the next three")
+      ->group(group);
+  app.add_option("--top-k", flags.topK, "Keep the k most probable tokens; 0 is off")->group(group);
+  app.add_option("--top-p", flags.topP, "Keep the most probable tokens that sum to p; 1 is off")->group(group);
+  app.add_option("--min-p", flags.minP, "Keep tokens at least p times as probable as the best; 0 is off")
+      ->group(group);
+  app.add_option("--repeat-penalty", flags.repeatPenalty, "Weakens tokens that occurred; 1 is off")->group(group);
+  app.add_option("--presence-penalty", flags.presencePenalty, "Subtracted from logits of tokens that occurred")
+      ->group(group);
+  app.add_option("--frequency-penalty", flags.frequencyPenalty, "The same, times how often")->group(group);
+  app.add_option("--seed", flags.seed, "Seed of the draws; default: random")->group(group);
+  app.add_option_function<std::vector<std::string>>(
+         "--logit-bias",
+         [&flags](const std::vector<std::string> &texts) {
+           for (const std::string &text : texts)
+             flags.logitBias.push_back(valid("--logit-bias", parseBias(text)));
+         },
+         "Raises or lowers a token's logit; may be repeated")
+      ->type_name("ID=B")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->group(group);
+}
+
+void addMaxTokens(CLI::App &app, std::optional<uint32_t> &maxTokens) {
+  app.add_option_function<int64_t>(
+         "-n",
+         [&maxTokens](int64_t value) {
+           maxTokens = value < 0 ? std::nullopt : std::optional(uint32_t(value));
+         },
+         "Most tokens to generate; 0: none, -1: until the model stops")
+      ->check(CLI::Range(int64_t(-1), int64_t(1) << 31))
+      ->default_str("-1");
+}
+
+void addGenerateFlags(CLI::App &app, GenerateOptions &o) {
+  addPrompt(app, o);
+  addMaxTokens(app, o.maxTokens);
+  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")->take_all()->allow_extra_args(false);
+  app.add_flag("--ignore-eos", o.ignoreEos, "Do not stop where the model ends its answer");
+  app.add_flag("--no-suppress", o.noSuppress, "Let tokens be sampled that the model file or g4 rule out");
   addOutput(app, o);
-  addMachine(app, o, weights);
+  addModelFlags(app, o.model);
+  addSamplingFlags(app, o.sampling);
+}
 
-  CLI::App *inspect = app.add_subcommand("inspect", "Show what is in an artifact");
-  inspect->add_option("model", o.model, "The artifact")->required();
-  inspect->add_flag("--json", o.json, "As JSON, with every dispatch, buffer and weight");
-  inspect->add_flag("--verify", o.verify, "Also check the hash of the weights");
-  CLI::App *perplexity =
-      app.add_subcommand("perplexity", "Measure a model on a text, as llama-perplexity does");
-  perplexity->add_option("model", o.model, "The artifact")->required();
-  perplexity->add_option("text", o.text, "The text file")->required();
-  perplexity->add_option("-c", o.window, "Tokens per window")->capture_default_str();
-  addMachine(*perplexity, o, weights);
-  app.require_subcommand(0, 1);
-
-  try {
-    app.parse(argc, argv);
-    if (!weights.empty())
-      o.weightSeed = valid("--weights", parseSeed(weights));
-    if (*inspect) {
-      o.command = Options::Command::kInspect;
-    } else if (*perplexity) {
-      o.command = Options::Command::kPerplexity;
-    } else {
-      if (o.model.empty())
-        throw CLI::RequiredError("model");
-      if (!ids.empty())
-        o.ids = valid("--ids", parseIds(ids));
-      for (const std::string &bias : biases)
-        o.logitBias.push_back(parseBias(bias));
-      if (maxTokens >= 0)
-        o.maxTokens = uint32_t(maxTokens);
-      check(o);
-    }
-  } catch (const CLI::ParseError &error) {
-    if (error.get_exit_code() == 0) { // --help, --version
-      app.exit(error);
-      return {std::nullopt, kExitOk};
-    }
-    std::string what = error.what();
-    std::replace(what.begin(), what.end(), '\n', ' ');
-    std::fprintf(stderr, "g4run: %s (g4run --help shows the options)\n", what.c_str());
-    return {std::nullopt, kExitBadUsage};
-  }
-  return {std::move(o), kExitOk};
+void checkGenerate(const GenerateOptions &o) {
+  const bool message = o.prompt || o.file;
+  if (o.prompt.has_value() + o.file.has_value() + o.chat.has_value() + !o.ids.empty() + !o.jsonl.empty() > 1)
+    throw CLI::ValidationError("-p, -f, --chat, --ids and --jsonl", "are alternatives");
+  if (!message && !o.chat && o.ids.empty() && o.jsonl.empty())
+    throw CLI::RequiredError("one of -p, -f, --chat, --ids and --jsonl");
+  if ((o.raw || !o.system.empty() || o.think) && !message)
+    throw CLI::ValidationError("--raw, --system and --think", "go with -p or -f only");
+  if (o.raw && (!o.system.empty() || o.think))
+    throw CLI::ValidationError("--raw", "leaves no place for --system or --think");
+  if (!o.jsonl.empty() && (!o.logits.empty() || !o.taps.empty() || !o.forcedExperts.empty() || o.printIds))
+    throw CLI::ValidationError("--jsonl", "does not go with --logits, --taps, --forced-experts or --print-ids");
 }
 
 } // namespace g4::tool

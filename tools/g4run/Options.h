@@ -1,6 +1,7 @@
-/// The command line of g4run.
+/// Options that commands of g4run share, and those of generating.
 #pragma once
 
+#include "runtime/api/g4.h"
 #include "tools/common/CommandLine.h"
 
 #include <cstdint>
@@ -9,48 +10,66 @@
 #include <utility>
 #include <vector>
 
+namespace CLI {
+class App;
+class Option;
+} // namespace CLI
+
 namespace g4::tool {
 
-struct Options {
-  enum class Command { kGenerate, kInspect, kPerplexity } command = Command::kGenerate;
-  std::string model;
+/// How to get a model ready: see Model.h.
+struct ModelFlags {
+  std::string path; ///< an artifact, or a GGUF file that is compiled first
+  uint32_t threads = 0, context = 0;
+  std::string variant;
+  std::optional<uint64_t> weightSeed;
+  // For a GGUF file.
+  std::string compileOptions;
+  uint64_t cacheLimit = uint64_t(50) << 30; ///< bytes
+};
+/// Only what finds or makes the artifact: for commands that do not run the model.
+void addArtifactFlags(CLI::App &app, ModelFlags &flags);
+void addModelFlags(CLI::App &app, ModelFlags &flags);
+
+/// What is not given comes from the model file.
+struct SamplingFlags {
+  std::optional<float> temperature, topP, minP;
+  std::optional<int32_t> topK;
+  float repeatPenalty = 1, presencePenalty = 0, frequencyPenalty = 0;
+  std::optional<uint64_t> seed; ///< random if not given
+  std::vector<std::pair<int32_t, float>> logitBias;
+
+  api::SamplingOptions over(api::SamplingOptions defaults) const;
+};
+void addSamplingFlags(CLI::App &app, SamplingFlags &flags);
+
+struct GenerateOptions {
+  ModelFlags model;
 
   // The prompt: one of these.
   std::optional<std::string> prompt, file, chat;
   std::vector<int32_t> ids;
+  std::vector<std::string> jsonl; ///< input and output file; empty: not asked for
   bool raw = false, think = false;
   std::string system;
 
-  // Generation. What is not given comes from the model file.
   std::optional<uint32_t> maxTokens;
-  std::optional<float> temperature, topP, minP;
-  std::optional<int32_t> topK;
-  float repeatPenalty = 1, presencePenalty = 0, frequencyPenalty = 0;
-  std::optional<uint64_t> seed;
+  SamplingFlags sampling;
   std::vector<std::string> stops;
-  std::vector<std::pair<int32_t, float>> logitBias;
   bool ignoreEos = false, noSuppress = false;
 
-  // Output.
-  std::string logits, taps;
+  std::string logits, taps, forcedExperts;
   bool printIds = false, stats = false;
-
-  // Machine.
-  uint32_t threads = 0, chunk = 0, context = 0;
-  std::string variant, forcedExperts;
-  std::optional<uint64_t> weightSeed;
-
-  // inspect, perplexity
-  bool json = false, verify = false;
-  std::string text;
-  uint32_t window = 512;
+  uint32_t chunk = 0, parallel = 8;
 };
+/// Declares them on `app`. Throws CLI11's errors while parsing; checkGenerate throws what can be said only in the end.
+void addGenerateFlags(CLI::App &app, GenerateOptions &options);
+void checkGenerate(const GenerateOptions &options);
 
-/// The options, or the code to end with: what there was to say has been said.
-struct Parsed {
-  std::optional<Options> options;
-  int exitCode = kExitOk;
-};
-Parsed parseOptions(int argc, char **argv);
+/// -n: none is "until the model stops".
+void addMaxTokens(CLI::App &app, std::optional<uint32_t> &maxTokens);
+
+/// Bytes: "300M", "50G", "1000". Errors: kInvalidArgument.
+Result<uint64_t> parseSize(const std::string &text);
 
 } // namespace g4::tool

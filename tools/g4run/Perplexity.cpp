@@ -1,21 +1,32 @@
-#include "runtime/api/g4.h"
-#include "tools/g4run/Commands.h"
+#include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
+
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 
 namespace g4::tool {
+namespace {
 
-Status runPerplexity(const Options &options, const Interrupted &interrupted) {
+constexpr char kNotes[] = R"(The text is cut into windows; in each, the second half is scored given what stands before it. The number equals
+llama-perplexity's on the same file and window. Compare numbers of the same text and window only.
+
+Examples:
+  g4run perplexity model.g4m wiki.test.raw
+  g4run perplexity model.g4m text.txt -c 2048)";
+
+struct PerplexityOptions {
+  ModelFlags model;
+  std::string text;
+  uint32_t window = 512;
+};
+
+Status runPerplexity(const PerplexityOptions &options, const Interrupted &interrupted) {
   G4_ASSIGN_OR_RETURN(const std::string text, readTextFile(options.text));
-  api::ModelOptions modelOptions;
-  modelOptions.threads = options.threads;
-  modelOptions.variant = options.variant;
-  modelOptions.weightSeed = options.weightSeed;
-  G4_ASSIGN_OR_RETURN(const auto model, api::Model::open(options.model, modelOptions));
+  G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted));
   auto measured = [&] {
     Progress progress("perplexity", "windows");
-    return api::perplexity(*model, text, options.window, [&](uint32_t done, uint32_t total, double) {
+    return api::perplexity(*open.model, text, options.window, [&](uint32_t done, uint32_t total, double) {
       progress.update(done, total);
       return !interrupted();
     });
@@ -26,6 +37,20 @@ Status runPerplexity(const Options &options, const Interrupted &interrupted) {
               measured->error, static_cast<unsigned long long>(measured->scored), measured->windows,
               options.window);
   return {};
+}
+
+} // namespace
+
+void addPerplexity(CLI::App &app, Run &run) {
+  auto options = std::make_shared<PerplexityOptions>();
+  CLI::App *command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
+  command->footer(kNotes);
+  addModelFlags(*command, options->model);
+  command->add_option("text", options->text, "The text file; '-' is standard input")->type_name("FILE")->required();
+  command->add_option("-c,--window", options->window, "Tokens per window")->capture_default_str();
+  command->callback([options, &run] {
+    run = [options](const Interrupted &interrupted) { return runPerplexity(*options, interrupted); };
+  });
 }
 
 } // namespace g4::tool

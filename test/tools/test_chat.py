@@ -1,0 +1,272 @@
+"""g4run chat: through a terminal, and through pipes."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from programs import NANO, Case, main
+from terminal import Terminal
+
+PROMPT = "\n>"
+
+
+class Chat(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = cls.tools.compile(NANO / "gemma4-nano-Q8_0.gguf")
+        shown = cls.tools.call("g4run", "tokenize", cls.model, "--no-bos", "<turn|><eos>").stdout.decode()
+        cls.endless = [f"--logit-bias={token}=-inf" for token in shown.strip().split(",")]
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def open(self, *args, env=None, **options):
+        environment = {"XDG_STATE_HOME": self.folder.name, **(env or {})}
+        terminal = Terminal([self.tools.bin / "g4run", "chat", self.model, "--temp", "0", *args], env=environment,
+                            **options)
+        self.addCleanup(terminal.close)
+        terminal.wait(PROMPT)
+        return terminal
+
+    def sees(self, terminal, pattern, **options):
+        self.compared += 1
+        return terminal.wait(pattern, **options)
+
+    def piped(self, text, *args, expect=0):
+        done = self.tools.call("g4run", "chat", self.model, "--temp", "0", *args, stdin=text.encode(), expect=expect)
+        return done.stdout.decode(), done.stderr.decode()
+
+    # ---- on a terminal
+
+    def test_answers_and_remembers(self):
+        t = self.open()
+        self.sees(t, r"Gemma4 Nano\ncontext of 2048 tokens")
+        t.type("What is the capital of France?")
+        t.keys("Enter")
+        self.sees(t, r"> What is the capital of France\?\n.*Paris.*\n\n>")
+        t.type("/stats")
+        t.keys("Enter")
+        first = self.sees(t, r"prompt +(\d+) tokens, (\d+) of them kept from before.*\nanswer.*\ncontext +\d+ of 2048")
+        self.equal(int(first[2]), 0, "kept of the first prompt")
+        t.type("And of Italy?")
+        t.keys("Enter")
+        self.sees(t, r"> And of Italy\?\n[^\n]+\n\n>")
+        t.keys("C-l")
+        t.type("/stats")
+        t.keys("Enter")
+        second = self.sees(t, r"/stats\nprompt +(\d+) tokens, (\d+) of them kept")
+        # All that the first turn's prompt and answer have in common with the second prompt is kept.
+        self.at_least(int(second[2]), 8, "kept of the second prompt")
+        t.keys("C-d")
+        self.sees(t, r"exit code 0")
+
+    def test_ctrl_c_stops_the_answer_not_the_program(self):
+        t = self.open(*self.endless)
+        t.type("Tell me a story.")
+        t.keys("Enter")
+        self.sees(t, r"Tell me a story\.\n\S{3}")
+        t.keys("C-c")
+        self.sees(t, r"\[stopped\]\n\n>")
+        t.type("/stats")
+        t.keys("Enter")
+        self.sees(t, r"answer +\d+ tokens")
+        t.keys("C-c")
+        self.sees(t, r"Ctrl-C again, or Ctrl-D, leaves\n\n>")
+        t.keys("C-c")
+        self.sees(t, r"exit code 130")
+
+    def test_pasted_lines_are_one_message(self):
+        t = self.open()
+        t.paste("/help is no command here:\nWhat is the capital\nof France?\n")
+        self.sees(t, r"> /help is no command here:\n\s*What is the capital\n\s*of France\?")
+        t.keys("Enter")
+        self.sees(t, r"of France\?\n[^\n]+\n\n>")
+        path = Path(self.folder.name) / "saved.json"
+        t.type(f"/save {path}")
+        t.keys("Enter")
+        self.sees(t, r"saved 2 messages")
+        messages = json.loads(path.read_text())["messages"]
+        self.equal(messages[0]["content"], "/help is no command here:\nWhat is the capital\nof France?", "message")
+        t.type("two")
+        t.keys("M-Enter")
+        t.type("lines")
+        self.sees(t, r"> two\n\s*lines")
+        t.keys("C-c")
+        self.sees(t, r"Ctrl-C again")
+
+    def test_thoughts_are_dim(self):
+        t = self.open()
+        t.type("/think on")
+        t.keys("Enter")
+        self.sees(t, r"the model thinks before it answers")
+        t.type("What is 3 + 4?")
+        t.keys("Enter")
+        self.sees(t, r"What is 3 \+ 4\?\n[^\n]+.*\n[^\n]*7[^\n]*\n\n>")
+        screen = t.screen(colours=True)
+        self.equal(bool(re.search(r"4\?.*\x1b\[2m[^\x1b]+\x1b\[0m", screen, re.S)), True, f"dim text in {screen!r}")
+        self.equal("<channel|>" in screen, False, "marks on the screen")
+        t.type("/think maybe")
+        t.keys("Enter")
+        self.sees(t, r"usage: /think on\|off")
+
+    def test_no_color(self):
+        t = self.open("--think", env={"NO_COLOR": "1"})
+        t.type("What is 3 + 4?")
+        t.keys("Enter")
+        self.sees(t, r"\[thought\]\n.*\[answer\]\n.*\n>")
+        self.equal("\x1b[" in t.screen(colours=True), False, "escape sequences with NO_COLOR")
+
+    def test_unknown_commands_get_a_hint(self):
+        t = self.open()
+        t.type("/rest")
+        t.keys("Enter")
+        self.sees(t, r"no command /rest: did you mean /reset\?")
+        t.type("/help")
+        t.keys("Enter")
+        for command in ("/help", "/reset", "/system", "/think", "/save", "/load", "/stats", "/quit"):
+            self.sees(t, rf"\n  {command}\b")
+        t.type("/quit")
+        t.keys("Enter")
+        self.sees(t, r"exit code 0")
+
+    def test_ten_thousand_characters(self):
+        t = self.open()
+        line = "word " * 2000
+        t.type(line + "end")
+        self.sees(t, r"wor\n?d end$", timeout=60)
+        t.keys("Enter")  # more tokens than the context has
+        self.sees(t, r"no room for this message: with it there are \d+\s+tokens, and the context is 2048", timeout=60)
+        t.paste("a" * 10_000)
+        t.keys("Enter")
+        self.sees(t, r"no room for this message.*no room for this message", history=True, timeout=60)
+        t.type("/stats")
+        t.keys("Enter")
+        self.sees(t, r"context +\d+ of 2048")
+
+    def test_utf8_wide_characters_and_editing(self):
+        t = self.open()
+        t.type("日本 caf\u00e9 👍 x")
+        t.keys("BSpace", "BSpace", "BSpace")  # the x, the space, one whole character
+        t.type("!")
+        t.keys("Home", "Delete")  # 日
+        t.type("東")
+        self.sees(t, r"> 東本 caf\u00e9 !$")
+        t.keys("Enter")
+        self.sees(t, r"> 東本 caf\u00e9 !\n.*\n>$")
+        path = Path(self.folder.name) / "saved.json"
+        t.type(f"/save {path}")
+        t.keys("Enter")
+        self.sees(t, r"saved 2 messages")
+        self.equal(json.loads(path.read_text())["messages"][0]["content"], "東本 caf\u00e9 !", "message")
+
+    def test_history_outlives_the_program_and_can_be_edited(self):
+        t = self.open()
+        t.type("/system be brief")
+        t.keys("Enter")
+        self.sees(t, r"system message set")
+        t.keys("C-d")
+        self.sees(t, r"exit code 0")
+        t.close()
+        t = self.open()
+        t.keys("Up")
+        self.sees(t, r"> /system be brief")
+        t.keys("C-w")
+        t.type("kind")
+        t.keys("Enter")
+        self.sees(t, r"> /system be kind\nsystem message set")
+        mode = os.stat(Path(self.folder.name) / "g4" / "history").st_mode & 0o777
+        self.equal(mode, 0o600, "mode of the history file")
+
+    def test_window_resize(self):
+        t = self.open(width=100)
+        t.type("one two three four five six seven eight nine ten eleven twelve")
+        t.resize(40, 20)
+        t.type(" thirteen")
+        self.sees(t, r"twelve thirteen")
+        t.resize(90, 24)
+        t.type(" fourteen")
+        t.keys("Home")
+        t.type("zero ")
+        t.keys("End", "Enter")
+        self.sees(t, r"\n\n>$", history=True)
+        path = Path(self.folder.name) / "saved.json"
+        t.type(f"/save {path}")
+        t.keys("Enter")
+        self.sees(t, r"saved 2 messages")
+        self.equal(json.loads(path.read_text())["messages"][0]["content"],
+                   "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen", "message")
+
+    def test_a_full_context_is_said_and_reset_helps(self):
+        t = self.open(*self.endless, "--context", "64")
+        t.type("Tell me a story.")
+        t.keys("Enter")
+        self.sees(t, r"the context of 64 tokens is full\. /reset begins a new conversation", timeout=40)
+        t.type("And then?")
+        t.keys("Enter")
+        self.sees(t, r"no room for this message")
+        t.type("/reset")
+        t.keys("Enter")
+        self.sees(t, r"a new conversation\n\n>")
+        t.type("Hi")
+        t.keys("Enter")
+        self.sees(t, r"> Hi\n\S")
+
+    # ---- through pipes
+
+    def test_pipes_have_no_prompts_and_no_colours(self):
+        out, err = self.piped("What is the capital of France?\n\nAnd of Italy?\n")
+        self.equal(err, "", "standard error")
+        self.equal("Paris" in out and "\x1b" not in out and ">" not in out, True, out)
+        self.equal(len(out.splitlines()), 2, out)
+
+    def test_a_conversation_is_saved_and_loaded(self):
+        path = Path(self.folder.name) / "a.json"
+        self.piped(f"What is the capital of France?\n/think on\n/system Be brief.\n/save {path}\n")
+        saved = json.loads(path.read_text())
+        self.equal([m["role"] for m in saved["messages"]], ["system", "user", "assistant"], "roles")
+        self.equal(saved["enable_thinking"], True, "thinking")
+        again = Path(self.folder.name) / "b.json"
+        self.piped(f"/load {path}\n/save {again}\n")
+        self.equal(json.loads(again.read_text()), saved, "saved again")
+        self.piped(f"/save {again}\n", "--load", path)
+        self.equal(json.loads(again.read_text()), saved, "saved after --load")
+        # The file is what g4run --chat reads, too.
+        saved["messages"].append({"role": "user", "content": "Thanks."})
+        path.write_text(json.dumps(saved))
+        self.tools.run(self.model, "--chat", path, "-n", "5")
+
+    def test_bad_files_are_refused_and_the_chat_goes_on(self):
+        path = Path(self.folder.name) / "bad.json"
+        cases = {b"{": "not valid JSON", b"[]": "list 'messages'", b'{"messages": 3}': "list 'messages'",
+                 b'{"messages": [3]}': "message 1 is no object",
+                 b'{"messages": [{"role": "tool", "content": "x"}]}': "message 1 is not of the user",
+                 b'{"messages": [{"role": "user", "content": [1]}]}': "message 1 has a 'content' that is no text",
+                 b'{"messages": [{"role": "user", "content": "x"}]}': "the last message has no answer",
+                 b'{"messages": [], "enable_thinking": 1}': "neither true nor false",
+                 b'\xff{"messages": []}': "not valid JSON", b"[" * 100000: "not valid JSON"}
+        for content, reason in cases.items():
+            path.write_bytes(content)
+            out, err = self.piped(f"/load {path}\n/think on\n")
+            self.equal((reason in err, err.count("\n")), (True, 1), f"{content[:60]}: {err}")
+            self.equal("thinks" in out, True, "the chat goes on")
+            self.piped("", "--load", path, expect=1)
+        out, err = self.piped(f"/load {path}.absent\n/save /nonexistent/x.json\n")
+        self.equal(err.count("\n"), 2, err)
+
+    def test_thoughts_do_not_cost_the_next_prompt(self):
+        # A thought longer than the sliding window (128): the next prompt leaves it out, and still nothing before it is
+        # computed again.
+        out, _ = self.piped("/think on\nWhat is 3 + 4?\n/stats\nWhat is 5 + 6?\n/stats\n", *self.endless, "-n", "300")
+        stats = [tuple(map(int, m)) for m in re.findall(r"prompt +(\d+) tokens, (\d+) of them kept", out)]
+        self.equal(len(stats), 2, out)
+        self.at_least(stats[1][1], stats[0][0] - 16, f"kept of the second prompt: {stats}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""g4run's commands that take a model and print something: tokenize, kl, bench, jsonl, perplexity."""
+
+import json
+import math
+import re
+import tempfile
+import unittest
+from pathlib import Path
+
+from programs import NANO, ROOT, Case, Failure, main, scratch
+
+Q8, Q4, BF16 = (NANO / f"gemma4-nano-{kind}.gguf" for kind in ("Q8_0", "Q4_0", "BF16"))
+
+
+class Commands(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = cls.tools.compile(Q8)
+
+    def call(self, *args, stdin=None, expect=0):
+        return self.tools.call("g4run", *args, stdin=stdin, expect=expect)
+
+    def text(self, *args, **options):
+        return self.call(*args, **options).stdout.decode()
+
+    def fails(self, pattern, *args, code=1, stdin=None):
+        """Exit code `code`, one line on standard error, nothing on standard output."""
+        done = self.call(*args, expect=code, stdin=stdin)
+        said = done.stderr.decode()
+        self.equal((said.count("\n"), bool(re.search(pattern, said))), (1, True), f"{args}: {said!r}")
+        self.equal(done.stdout, b"", f"{args}: output")
+
+
+class Tokenize(Commands):
+    def test_text_to_ids_and_back(self):
+        cases = ["Why is the sky blue?", "", " two  spaces\n\nand lines\n", "caf\u00e9 日本 👍", "<bos> <|turn>user", "\t\x00\x7f"]
+        for text in cases:
+            with scratch(self.tools) as folder:
+                (folder / "text").write_text(text)
+                for flags in ([], ["--plain"]):
+                    ids = self.text("tokenize", self.model, "--no-bos", *flags, "-f", folder / "text").strip()
+                    self.equal(self.text("tokenize", self.model, "--detokenize", "-f", "-", stdin=ids.encode()), text,
+                               f"{text!r} through {ids}")
+                piped = self.text("tokenize", self.model, stdin=text.encode())
+                self.equal(piped, self.text("tokenize", self.model, "-f", folder / "text"), "standard input")
+
+    def test_control_tokens_and_bos(self):
+        bos = int(self.text("tokenize", self.model, ""))
+        self.equal(self.text("tokenize", self.model, "--no-bos", ""), "\n", "nothing")
+        self.equal(self.text("tokenize", self.model, "<bos>"), f"{bos}\n", "exactly one BOS")
+        self.at_least(self.text("tokenize", self.model, "--plain", "--no-bos", "<bos>").count(","), 1, "<bos> as text")
+
+    def test_shown_and_as_json(self):
+        shown = self.text("tokenize", self.model, "--show", "a sky").splitlines()
+        pieces = [line.split("  ", 1)[1] for line in (s.strip() for s in shown)]
+        self.equal("".join(pieces[1:]).replace("\u2581", " "), "a sky", shown)
+        answer = json.loads(self.text("tokenize", self.model, "--json", "a sky"))
+        self.equal(answer["pieces"], pieces, "pieces")
+        self.equal(",".join(map(str, answer["ids"])) + "\n", self.text("tokenize", self.model, "a sky"), "ids")
+        back = json.loads(self.text("tokenize", self.model, "--json", "--detokenize", json.dumps(answer["ids"])))
+        self.equal(back["text"], "<bos>a sky", "text")
+
+    def test_bad_input(self):
+        self.fails("not a token id", "tokenize", self.model, "--detokenize", "2,x")
+        self.fails("not in a vocabulary of 3072", "tokenize", self.model, "--detokenize", "2,9999")
+        self.fails("cannot be read", "tokenize", self.model, "-f", "/nonexistent/file")
+        self.fails("No such file", "tokenize", "/nonexistent/model.g4m", "x")
+        self.fails("excludes", "tokenize", self.model, "--plain", "--detokenize", "2", code=2)
+
+
+class Measures(Commands):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.sample = Path(cls.folder.name) / "text"
+        cls.sample.write_bytes((NANO / "heldout.txt").read_bytes()[:8000])
+
+    def kl(self, model, reference, *args):
+        return json.loads(self.text("kl", model, "--reference", reference, self.sample, "-c", "256", "--json", *args))
+
+    def test_a_model_equals_itself(self):
+        same = self.kl(self.model, self.model)
+        self.equal((same["kl"]["value"], same["kl_most"]), (0, 0), "KL")
+        self.equal((same["same_top"]["value"], same["log_ratio"]["value"]), (1, 0), "top, ratio")
+
+    def test_a_quantised_model_is_further_away(self):
+        exact = self.tools.compile(BF16, "--activations=f32")
+        near, far = self.kl(self.model, exact), self.kl(self.tools.compile(Q4), exact)
+        self.at_least(near["kl"]["value"], 1e-6, "KL of Q8_0")
+        self.at_least(far["kl"]["value"], 3 * near["kl"]["value"], "KL of Q4_0")
+        self.at_least(near["same_top"]["value"], far["same_top"]["value"], "agreement")
+        for d in (near, far):
+            self.at_least(d["kl_most"], d["kl_99"], "order of percentiles")
+            self.at_least(d["kl_99"], d["kl_median"], "order of percentiles")
+            self.at_least(d["kl"]["error"], 1e-9, "an error bar")
+            self.at_most(abs(d["log_ratio"]["value"] - math.log(d["perplexity"]["value"] / d["reference_perplexity"]["value"])),
+                         1e-6, "ratio of perplexities")
+        said = self.text("perplexity", self.model, self.sample, "-c", "256")
+        self.equal(f"{near['perplexity']['value']:.4f} +- {near['perplexity']['error']:.4f}" in said, True, said)
+
+    def test_the_numbers_as_text(self):
+        said = self.text("kl", self.model, "--reference", self.model, self.sample, "-c", "256")
+        self.equal(bool(re.search(r"KL\(reference \|\| model\)  0\.000000 \+- 0\.000000", said)), True, said)
+        self.equal(bool(re.search(r"same best token +100\.00", said)), True, said)
+
+    def test_bad_input(self):
+        other = self.tools.compile(ROOT / "test/data/text/models/e-style/e-style-Q8_0.gguf")
+        self.fails("different tokens", "kl", self.model, "--reference", other, self.sample)
+        self.fails("less than one window", "kl", self.model, "--reference", self.model, "-", stdin=b"short")
+        self.fails("--reference is required", "kl", self.model, self.sample, code=2)
+        self.fails("less than one window", "perplexity", self.model, "-", stdin=b"short")
+        self.fails("is not in 4", "perplexity", self.model, self.sample, "-c", "4096")
+
+
+class Bench(Commands):
+    FIELDS = {"test", "tokens", "batch", "depth", "seconds", "tokens_per_second", "tokens_per_second_min",
+              "tokens_per_second_max"}
+
+    def test_table_and_json(self):
+        with scratch(self.tools) as folder:
+            table = self.text("bench", self.model, "--prefill", "64,600", "--decode", "4", "--batch", "1,3", "--depth",
+                              "0,200", "--reps", "2", "--json", folder / "out.json")
+            out = json.loads((folder / "out.json").read_text())
+        self.equal(set(out), {"model", "g4run", "variant", "threads", "results"}, "fields")
+        self.equal(len(out["results"]), 12, "tests")
+        rows = [line.split() for line in table.splitlines()[2:]]
+        for row, result in zip(rows, out["results"], strict=True):
+            self.equal(set(result), self.FIELDS, "fields of a result")
+            self.equal(row[:4], [result["test"], *(str(result[k]) for k in ("tokens", "batch", "depth"))], "row")
+            self.equal(len(result["seconds"]), 2, "repetitions")
+            work = result["tokens"] * result["batch"]
+            self.at_most(abs(result["tokens_per_second_max"] * min(result["seconds"]) / work - 1), 1e-6, "highest")
+            self.at_most(result["tokens_per_second_min"], result["tokens_per_second"], "lowest and median")
+        page = (ROOT / "docs/commands/bench.md").read_text()
+        for field in self.FIELDS | set(out):
+            self.equal(f"`{field}`" in page, True, f"{field} in docs/commands/bench.md")
+
+    def test_a_trace_has_every_dispatch(self):
+        with scratch(self.tools) as folder:
+            self.call("bench", self.model, "--prefill", "16", "--decode", "2", "--reps", "1", "--threads", "2", "--profile",
+                      folder / "trace.json")
+            trace = json.loads((folder / "trace.json").read_text())
+        want = [d["kernel"] for d in self.tools.inspect(self.model)["programs"][0]["dispatches"]]
+        for process, steps in ((1, 1), (2, 2)):
+            events = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["pid"] == process]
+            self.equal(len({e["args"]["step"] for e in events}), steps, "steps")
+            for step in {e["args"]["step"] for e in events}:
+                found = {e["args"]["dispatch"]: e["name"] for e in events if e["args"]["step"] == step}
+                self.equal([found.get(i) for i in range(len(want))], want, f"kernels of step {step}")
+            self.equal(all(e["dur"] >= 0 and e["ts"] >= 0 and e["tid"] in (0, 1) for e in events), True, "times")
+
+    def test_bad_input(self):
+        self.fails("nothing to measure", "bench", self.model, "--prefill", "0", "--decode", "0", code=2)
+        self.fails("--batch", "bench", self.model, "--batch", "65", code=2)
+        done = self.call("bench", self.model, "--prefill", "4096", "--decode", "0", expect=1)
+        self.equal(b"the context is 2048" in done.stderr, True, done.stderr)
+
+
+class Jsonl(Commands):
+    def lines(self, *objects):
+        return "".join((o if isinstance(o, str) else json.dumps(o)) + "\n" for o in objects).encode()
+
+    def answers(self, stdin, *args, expect=0):
+        done = self.call(self.model, "--temp", "0", "-n", "40", *args, "--jsonl", "-", "-", stdin=stdin, expect=expect)
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode()
+
+    def test_answers_come_in_order_and_equal_those_of_one_at_a_time(self):
+        questions = [f"What is the capital of {c}?" for c in ("France", "Italy", "Spain", "Norway", "Japan")]
+        stdin = self.lines(*({"id": f"q{i}", "messages": [{"role": "user", "content": q}], "max_tokens": 40 - 7 * i}
+                             for i, q in enumerate(questions)))
+        batch, said = self.answers(stdin, "--parallel", "4")
+        self.equal(said, "", "standard error")
+        self.equal([a["id"] for a in batch], [f"q{i}" for i in range(5)], "order")
+        self.equal(batch, self.answers(stdin, "--parallel", "1")[0], "one at a time")
+        solo = self.text(self.model, "--temp", "0", "-n", "40", "-p", questions[0])
+        self.equal(batch[0]["text"], solo.rstrip("\n"), "as -p")
+        for answer in batch:
+            self.equal(set(answer), {"id", "text", "finish_reason", "usage"}, "fields")
+            self.equal(set(answer["usage"]), {"prompt_tokens", "completion_tokens"}, "usage")
+
+    def test_fields_of_a_line(self):
+        chat = {"messages": [{"role": "user", "content": "What is 3 + 4?"}], "max_tokens": 200}
+        answers, _ = self.answers(self.lines(
+            {"prompt": "Once upon a time", "max_tokens": 3},
+            {**chat, "enable_thinking": True},
+            {"prompt": "Once upon a time", "max_tokens": 30, "stop": " "},
+            {"prompt": "Once", "temperature": 1.5, "seed": 3, "max_tokens": 20},
+            {"prompt": "Once", "temperature": 1.5, "seed": 3, "max_tokens": 20},
+            {"prompt": "Once", "temperature": 1.5, "seed": 4, "max_tokens": 20}))
+        self.equal([a["id"] for a in answers], [1, 2, 3, 4, 5, 6], "line numbers as ids")
+        self.equal((answers[0]["finish_reason"], answers[0]["usage"]["completion_tokens"]), ("length", 3), "length")
+        self.equal("7" in answers[1]["text"] and len(answers[1]["thought"]) > 3, True, answers[1])
+        self.equal("channel" in answers[1]["text"] + answers[1]["thought"], False, "marks in the text")
+        self.equal((answers[2]["finish_reason"], " " in answers[2]["text"].strip()), ("stop", False), answers[2])
+        self.equal(answers[3]["text"] == answers[4]["text"] != answers[5]["text"], True, "seeds")
+
+    def test_a_bad_line_is_an_error_in_its_place(self):
+        bad = ["{", "[]", {}, {"prompt": 3}, {"prompt": "x", "messages": []}, {"messages": 3}, {"prompt": "x", "top_p": 7},
+               {"prompt": "x", "max_tokens": "many"}, {"prompt": "x", "stop": [3]}, {"prompt": "word " * 3000},
+               {"id": "mine", "messages": [{"role": "alien"}, 3]}]
+        good = {"prompt": "Once", "max_tokens": 2}
+        answers, said = self.answers(self.lines(good, *bad, "", good), expect=1)
+        self.equal(["error" in a for a in answers], [False, *[True] * len(bad), False], answers)
+        self.equal(answers[-1]["text"], answers[0]["text"], "the last one")
+        self.equal(answers[-2]["id"], "mine", "id of a bad line")
+        self.equal(all(a["error"]["message"] for a in answers if "error" in a), True, "reasons")
+        self.equal(bool(re.fullmatch(rf"g4run: {len(bad)} of {len(answers)} lines have no answer[^\n]*\n", said)), True, said)
+
+    def test_files(self):
+        with scratch(self.tools) as folder:
+            (folder / "in").write_bytes(self.lines({"prompt": "Once", "max_tokens": 2}))
+            self.call(self.model, "--jsonl", folder / "in", folder / "out", "--temp", "0")
+            self.equal(json.loads((folder / "out").read_text())["finish_reason"], "length", "file")
+            self.fails("cannot be read", self.model, "--jsonl", folder / "absent", folder / "out")
+            self.fails("is the input", self.model, "--jsonl", folder / "in", folder / "in")
+            self.fails("cannot be written", self.model, "--jsonl", folder / "in", folder / "no" / "out")
+            self.fails("--jsonl", self.model, "--jsonl", folder / "in", folder / "out", "--print-ids", code=2)
+            self.equal((folder / "in").stat().st_size > 0, True, "the input is untouched")
+
+
+del Commands  # not a test by itself
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""g4run with a GGUF file: compiled once, kept, found again, made anew when damaged, dropped when old."""
+
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+
+from programs import NANO, ROOT, Case, main, scratch
+
+SMALL = ROOT / "test/data/text/models/e-style/e-style-Q8_0.gguf"
+
+
+class GgufCache(Case):
+    def start(self, folder, *args, cache="cache", path=None):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(folder / cache)}
+        if path is not None:
+            environment["PATH"] = path
+        return subprocess.Popen([self.tools.bin / "g4run", *map(str, args)], env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+
+    def finish(self, process, expect=0):
+        out, err = process.communicate(timeout=300)
+        self.equal(process.returncode, expect, err.decode())
+        return out.decode(), err.decode()
+
+    def call(self, folder, *args, expect=0, **options):
+        return self.finish(self.start(folder, *args, **options), expect)
+
+    @staticmethod
+    def artifacts(folder):
+        return sorted((folder / "cache/g4").glob("*.g4m"))
+
+    IDS = ("--ids", "2,5,7", "-n", "3", "--temp", "0", "--print-ids")
+
+    def test_a_life(self):
+        with scratch(self.tools) as folder:
+            model = folder / "model.gguf"
+            shutil.copy(SMALL, model)
+            # Two at once: one compiles, the other waits for it.
+            both = [self.start(folder, model, *self.IDS) for _ in range(2)]
+            results = [self.finish(p) for p in both]
+            self.equal(results[0][0], results[1][0], "answers")
+            self.equal(sum("compiling" in err for _, err in results), 1, f"compilations: {results}")
+            first, = self.artifacts(folder)
+            made = first.stat().st_ino
+
+            answer, said = self.call(folder, model, *self.IDS)
+            self.equal((said, answer), ("", results[0][0]), "found again")
+            self.equal(self.artifacts(folder)[0].stat().st_ino, made, "the same file")
+            listing, _ = self.call(folder, "cache", "list")
+            self.equal(first.name in listing and "1 artifacts" in listing, True, listing)
+
+            # Other options and another state of the file are other artifacts.
+            _, said = self.call(folder, "inspect", model, "--compile-options=--activations=f32 --kv=f16")
+            self.equal("compiling" in said, True, said)
+            os.utime(model, ns=(1, 1))
+            self.call(folder, "inspect", model)
+            self.equal(len(self.artifacts(folder)), 3, "artifacts")
+
+            # What does not load is made anew.
+            newest = max(self.artifacts(folder), key=lambda p: p.stat().st_mtime_ns)
+            with open(newest, "r+b") as file:
+                file.truncate(5000)
+            answer, said = self.call(folder, model, *self.IDS)
+            self.equal(("compiling" in said, answer), (True, results[0][0]), "after damage")
+
+            # Over the limit those go that were used least recently.
+            for i, path in enumerate(sorted(self.artifacts(folder), key=lambda p: p == newest)):
+                os.utime(path, (1000 + i, 1000 + i))
+            size = newest.stat().st_size
+            self.call(folder, "inspect", model, "--compile-options=--max-rows=64", f"--cache-limit={2 * size + size // 2}")
+            left = self.artifacts(folder)
+            self.equal((len(left), newest in left), (2, True), f"left: {left}")
+            self.call(folder, "cache", "clear")
+            self.equal(list((folder / "cache/g4").iterdir()), [], "after clear")
+
+    def test_failures_leave_nothing(self):
+        with scratch(self.tools) as folder:
+            bad = folder / "bad.gguf"
+            bad.write_bytes(SMALL.read_bytes()[:3000])
+            _, said = self.call(folder, bad, *self.IDS, expect=1)
+            self.equal("g4c: error:" in said, True, said)
+            self.equal(list((folder / "cache/g4").iterdir()), [], "files")
+            self.call(folder, SMALL, *self.IDS, "--compile-options=--no-such-option", expect=1)
+            self.equal(list((folder / "cache/g4").iterdir()), [], "files")
+            self.call(folder, "cache", "list", cache="none")
+            out, said = self.call(folder, self.tools.compile(SMALL), "--compile-options=--kv=f32", *self.IDS, expect=1)
+            self.equal("is for GGUF files" in said, True, said)
+            _, said = self.call(folder, SMALL, *self.IDS, "--cache-limit=many", expect=2)
+            self.equal("no size" in said, True, said)
+
+    def test_without_a_compiler(self):
+        with scratch(self.tools) as folder:
+            alone = folder / "g4run"
+            shutil.copy(self.tools.bin / "g4run", alone)
+            done = subprocess.run([alone, SMALL, *self.IDS], capture_output=True, env={"HOME": str(folder), "PATH": "/nowhere"})
+            self.equal(done.returncode, 1, done.stderr)
+            self.equal(done.stderr.count(b"\n") == 1 and b"needs g4c" in done.stderr, True, done.stderr)
+            # In PATH it is found.
+            done = subprocess.run([alone, "inspect", SMALL], capture_output=True,
+                                  env={"HOME": str(folder), "PATH": f"/nowhere:{self.tools.bin}"})
+            self.equal((done.returncode, (folder / ".cache/g4").is_dir()), (0, True), done.stderr)
+
+
+if __name__ == "__main__":
+    main()

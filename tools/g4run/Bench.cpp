@@ -1,0 +1,196 @@
+#include "runtime/api/Bench.h"
+#include "runtime/api/Report.h"
+#include "runtime/base/AtomicFile.h"
+#include "tools/g4run/Model.h"
+#include "tools/g4run/Progress.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace g4::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kNotes[] = R"(Each test runs --reps times after once that is not counted. 'prefill N' reads prompts of N tokens, 'decode N' makes N
+tokens one after the other without sampling, both for --batch sequences at once that hold --depth positions already.
+Lists are separated by commas; 0 leaves a test out.
+
+The table has the median, and the lowest and highest of the repetitions. --json has every repetition. --profile runs
+each test once more and writes when each thread worked on each dispatch, for ui.perfetto.dev or chrome://tracing.
+
+Examples:
+  g4run bench model.g4m
+  g4run bench model.g4m --prefill 128,512 --decode 64 --batch 1,4 --depth 0,4096 --json results.json
+  g4run bench model.g4m --prefill 512 --decode 0 --profile trace.json)";
+
+struct BenchFlags {
+  ModelFlags model;
+  std::vector<uint32_t> prefill = {512}, decode = {128}, batch = {1}, depth = {0};
+  uint32_t repetitions = 5;
+  std::string json, profile;
+};
+
+struct Measured {
+  api::BenchCase what;
+  std::vector<double> seconds; // ascending
+  /// Tokens per second of the repetition that took `seconds`.
+  double rate(double time) const { return time > 0 ? double(what.tokens) * what.batch / time : 0; }
+  double median() const { return rate((seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2); }
+  const char *name() const { return what.kind == api::BenchCase::Kind::kDecode ? "decode" : "prefill"; }
+};
+
+std::vector<api::BenchCase> casesOf(const BenchFlags &flags) {
+  std::vector<api::BenchCase> cases;
+  for (uint32_t depth : flags.depth)
+    for (uint32_t batch : flags.batch) {
+      for (uint32_t tokens : flags.prefill)
+        if (tokens > 0)
+          cases.push_back({api::BenchCase::Kind::kPrefill, tokens, batch, depth});
+      for (uint32_t tokens : flags.decode)
+        if (tokens > 0)
+          cases.push_back({api::BenchCase::Kind::kDecode, tokens, batch, depth});
+    }
+  return cases;
+}
+
+Status writeFile(const std::string &path, const std::string &text) {
+  if (path == "-")
+    return std::fputs(text.c_str(), stdout) >= 0 ? Status() : resourceExhausted("cannot write to standard output");
+  G4_ASSIGN_OR_RETURN(const auto file, AtomicFile::create(path));
+  G4_RETURN_IF_ERROR(file->writeAt(0, std::as_bytes(std::span(text.data(), text.size()))));
+  return file->commit();
+}
+
+Json resultsJson(const api::Model &model, const std::vector<Measured> &results) {
+  Json list = Json::array();
+  for (const Measured &m : results)
+    list.push_back({{"test", m.name()},
+                    {"tokens", m.what.tokens},
+                    {"batch", m.what.batch},
+                    {"depth", m.what.depth},
+                    {"seconds", m.seconds},
+                    {"tokens_per_second", m.median()},
+                    {"tokens_per_second_min", m.rate(m.seconds.back())},
+                    {"tokens_per_second_max", m.rate(m.seconds.front())}});
+  return {{"model", model.name()},
+          {"g4run", G4_VERSION},
+          {"variant", model.variant()},
+          {"threads", model.threads()},
+          {"results", std::move(list)}};
+}
+
+/// Chrome's trace format: complete events ("X"), times in microseconds, a process per test and a thread per thread.
+class Trace {
+public:
+  void beginTest(const Measured &m) {
+    ++process_;
+    const std::string name = std::string(m.name()) + " " + std::to_string(m.what.tokens) + ", batch " +
+                             std::to_string(m.what.batch) + ", depth " + std::to_string(m.what.depth);
+    events_.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", process_}, {"args", {{"name", name}}}});
+  }
+  void add(const api::TraceEvent &event) {
+    if (start_ == 0)
+      start_ = event.beginNs;
+    events_.push_back({{"ph", "X"},
+                       {"name", event.kernel},
+                       {"cat", event.set},
+                       {"pid", process_},
+                       {"tid", event.thread},
+                       {"ts", double(event.beginNs - start_) / 1e3},
+                       {"dur", double(event.endNs - event.beginNs) / 1e3},
+                       {"args", {{"dispatch", event.dispatch}, {"layer", event.layer}, {"step", event.step}}}});
+  }
+  std::string text() const {
+    return Json{{"displayTimeUnit", "ns"}, {"traceEvents", events_}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+private:
+  Json events_ = Json::array();
+  int process_ = 0;
+  int64_t start_ = 0;
+};
+
+void printHeading(const api::Model &model) {
+  std::printf("%s, %s, %u threads\n", model.name().c_str(), model.variant().c_str(), model.threads());
+  std::printf("%-8s %7s %6s %7s %12s %12s %12s\n", "test", "tokens", "batch", "depth", "tokens/s", "lowest", "highest");
+}
+
+void printRow(const Measured &m) {
+  std::printf("%-8s %7u %6u %7u %12.1f %12.1f %12.1f\n", m.name(), m.what.tokens, m.what.batch, m.what.depth,
+              m.median(), m.rate(m.seconds.back()), m.rate(m.seconds.front()));
+  std::fflush(stdout);
+}
+
+Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
+  const auto cases = casesOf(flags);
+  api::ModelOptions modelOptions;
+  modelOptions.maxSessions = *std::max_element(flags.batch.begin(), flags.batch.end());
+  modelOptions.holds = true;
+  G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(flags.model, interrupted, modelOptions));
+  const bool table = flags.json != "-";
+  if (table)
+    printHeading(*open.model);
+  Trace trace;
+  std::vector<Measured> results;
+  for (const api::BenchCase &what : cases) {
+    Measured measured{what, {}};
+    api::BenchOptions options;
+    options.repetitions = flags.repetitions;
+    if (!flags.profile.empty()) {
+      trace.beginTest(measured);
+      options.onTrace = [&](const api::TraceEvent &event) { trace.add(event); };
+    }
+    auto seconds = [&] {
+      Progress progress(measured.name(), "repetitions");
+      options.onProgress = [&](uint32_t done, uint32_t total) {
+        progress.update(done, total);
+        return !interrupted();
+      };
+      return api::bench(*open.model, what, options);
+    }();
+    if (!seconds.ok())
+      return seconds.status();
+    measured.seconds = *std::move(seconds);
+    std::sort(measured.seconds.begin(), measured.seconds.end());
+    if (table)
+      printRow(measured);
+    results.push_back(std::move(measured));
+  }
+  if (!flags.json.empty())
+    G4_RETURN_IF_ERROR(writeFile(flags.json, resultsJson(*open.model, results).dump(1) + "\n"));
+  return flags.profile.empty() ? Status() : writeFile(flags.profile, trace.text());
+}
+
+} // namespace
+
+void addBench(CLI::App &app, Run &run) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App *command = app.add_subcommand("bench", "Measure the speed of a model");
+  command->footer(kNotes);
+  addModelFlags(*command, flags->model);
+  const auto addList = [&](const char *name, std::vector<uint32_t> &list, const char *help) {
+    return command->add_option(name, list, help)->delimiter(',')->type_name("N,...")->allow_extra_args(false)
+        ->capture_default_str();
+  };
+  addList("--prefill", flags->prefill, "Tokens of the prompts to read");
+  addList("--decode", flags->decode, "Tokens to make");
+  addList("--batch", flags->batch, "Sequences at once")->check(CLI::Range(1u, 64u));
+  addList("--depth", flags->depth, "Positions that each sequence holds before");
+  command->add_option("--reps", flags->repetitions, "Repetitions of each test")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--json", flags->json, "Write every repetition to a file; '-' prints it instead of the table")
+      ->type_name("FILE");
+  command->add_option("--profile", flags->profile, "Write a trace of every dispatch")->type_name("FILE");
+  command->callback([flags, &run] {
+    if (casesOf(*flags).empty())
+      throw CLI::ValidationError("--prefill and --decode", "leave nothing to measure");
+    run = [flags](const Interrupted &interrupted) { return runBench(*flags, interrupted); };
+  });
+}
+
+} // namespace g4::tool

@@ -1,0 +1,401 @@
+#include "tools/g4run/Chat.h"
+#include "runtime/text/Utf8.h"
+#include "tools/g4run/Interrupt.h"
+#include "tools/g4run/LineEditor.h"
+#include "tools/g4run/Model.h"
+#include "tools/g4run/Progress.h"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <termios.h>
+#include <unistd.h>
+
+namespace g4::tool {
+namespace {
+
+constexpr char kNotes[] = R"(Enter sends a message, Alt-Enter begins a new line in it; pasted text is one message. Ctrl-C stops an answer; at the
+prompt, twice Ctrl-C or once Ctrl-D leaves. '/help' lists the commands. Lines are remembered in
+$XDG_STATE_HOME/g4/history, or ~/.local/state/g4/history, unless --no-history is given.
+
+When standard input is no terminal, every line of it is a message.
+
+Examples:
+  g4run chat model.g4m
+  g4run chat model.g4m --system "Answer briefly." --temp 0.7
+  g4run chat model.g4m --load conversation.json)";
+
+struct ChatOptions {
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::optional<uint32_t> maxTokens;
+  std::string system, load;
+  bool think = false, noHistory = false;
+};
+
+using Clock = std::chrono::steady_clock;
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// How things look: with escape sequences on a terminal, unless NO_COLOR is set (no-color.org).
+struct Style {
+  bool terminal = isatty(STDOUT_FILENO) == 1;
+  bool colour = [] {
+    const char *noColour = std::getenv("NO_COLOR"), *term = std::getenv("TERM");
+    return isatty(STDOUT_FILENO) == 1 && !(noColour && *noColour) && term && std::string_view(term) != "dumb";
+  }();
+  const char *dim() const { return colour ? "\x1b[2m" : ""; }
+  const char *off() const { return colour ? "\x1b[0m" : ""; }
+  const char *prompt() const { return colour ? "\x1b[1;32m" : ""; }
+};
+
+/// Keeps what is typed during an answer off the screen; it is read afterwards.
+class NoEcho {
+public:
+  NoEcho() {
+    if (tcgetattr(STDIN_FILENO, &before_) != 0)
+      return;
+    active_ = true;
+    termios now = before_;
+    now.c_lflag &= ~tcflag_t(ECHO);
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+  }
+  ~NoEcho() {
+    if (active_)
+      tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  }
+
+private:
+  termios before_{};
+  bool active_ = false;
+};
+
+std::string historyFile() {
+  const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
+  namespace fs = std::filesystem;
+  fs::path folder;
+  if (state && state[0] == '/')
+    folder = fs::path(state) / "g4";
+  else if (home && *home)
+    folder = fs::path(home) / ".local" / "state" / "g4";
+  std::error_code error;
+  if (folder.empty() || (fs::create_directories(folder, error), error))
+    return {};
+  return folder / "history";
+}
+
+class Chat {
+public:
+  Chat(api::Model &model, api::Session &session, const ChatOptions &options)
+      : model_(model), session_(session), options_(options),
+        editor_(options.noHistory || !isatty(STDIN_FILENO) ? "" : historyFile()),
+        sampling_(options.sampling.over(model.defaultSampling())) {
+    conversation_.system = options.system;
+    conversation_.thinking = options.think;
+  }
+
+  Status run();
+  Conversation &conversation() { return conversation_; }
+
+private:
+  void greet() const;
+  /// False: leave.
+  bool command(const ChatCommand &command);
+  Status answer(const std::string &message);
+  Result<bool> readPrompt(std::span<const int32_t> ids);
+  Result<api::Generation> generate(Conversation::Message &message);
+  bool show(api::Part part, std::string_view text);
+  void endAnswer(const api::Generation &generation);
+  void say(const std::string &text) const { std::printf("%s%s%s\n", style_.dim(), text.c_str(), style_.off()); }
+  void complain(const std::string &text) const;
+  void printStats() const;
+
+  api::Model &model_;
+  api::Session &session_;
+  const ChatOptions &options_;
+  Style style_;
+  LineEditor editor_;
+  api::SamplingOptions sampling_;
+  Conversation conversation_;
+
+  // Of the answer that is being shown.
+  std::optional<api::Part> part_;
+  char last_ = '\n';
+
+  // Of the last answer, for /stats.
+  struct {
+    size_t prompt = 0, kept = 0, answer = 0;
+    double promptSeconds = 0, answerSeconds = 0;
+  } stats_;
+};
+
+void Chat::complain(const std::string &text) const {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void Chat::greet() const {
+  std::printf("%s%s%s\n", style_.colour ? "\x1b[1m" : "", model_.name().c_str(), style_.off());
+  say("context of " + std::to_string(model_.contextTokens()) + " tokens, " + std::to_string(model_.threads()) +
+      " threads; /help lists the commands, Ctrl-D leaves");
+}
+
+Status Chat::run() {
+  if (editor_.interactive())
+    greet();
+  bool warned = false; // by one Ctrl-C at the prompt
+  for (std::string line;;) {
+    if (editor_.interactive())
+      std::printf("\n");
+    switch (editor_.read("> ", style_.prompt(), style_.off(), line)) {
+    case LineEditor::Read::kEnd:
+      return {};
+    case LineEditor::Read::kInterrupted:
+      clearInterrupt();
+      if (warned || !editor_.interactive())
+        return {Code::kCancelled, "interrupted"};
+      warned = true;
+      say("Ctrl-C again, or Ctrl-D, leaves");
+      continue;
+    case LineEditor::Read::kLine:
+      break;
+    }
+    warned = false;
+    const ChatCommand input = parseChatLine(line);
+    if (input.kind == ChatCommand::Kind::kMessage) {
+      G4_RETURN_IF_ERROR(answer(input.text));
+    } else if (!command(input)) {
+      return {};
+    }
+    std::fflush(stdout);
+  }
+}
+
+bool Chat::command(const ChatCommand &input) {
+  using Kind = ChatCommand::Kind;
+  switch (input.kind) {
+  case Kind::kMessage:
+  case Kind::kNothing:
+    break;
+  case Kind::kBad:
+    complain(input.text);
+    break;
+  case Kind::kHelp:
+    std::fputs(chatHelp(), stdout);
+    break;
+  case Kind::kReset:
+    conversation_.messages.clear();
+    say("a new conversation");
+    break;
+  case Kind::kSystem:
+    conversation_.system = input.text;
+    say(input.text.empty() ? "no system message" : "system message set");
+    break;
+  case Kind::kThink:
+    conversation_.thinking = input.on;
+    say(input.on ? "the model thinks before it answers" : "the model answers without thinking");
+    break;
+  case Kind::kSave: {
+    const Status saved = conversation_.save(input.text);
+    saved.ok() ? say("saved " + std::to_string(conversation_.messages.size()) + " messages to " + input.text)
+               : complain(saved.message());
+    break;
+  }
+  case Kind::kLoad: {
+    auto loaded = Conversation::load(input.text);
+    if (!loaded.ok()) {
+      complain(loaded.status().message());
+      break;
+    }
+    conversation_ = *std::move(loaded);
+    say("loaded " + std::to_string(conversation_.messages.size()) + " messages from " + input.text);
+    break;
+  }
+  case Kind::kStats:
+    printStats();
+    break;
+  case Kind::kQuit:
+    return false;
+  }
+  return true;
+}
+
+/// A failure ends the chat; what a person can do something about is printed.
+Status Chat::answer(const std::string &message) {
+  clearInterrupt();
+  conversation_.messages.push_back({"user", message});
+  const auto drop = [&] { conversation_.messages.pop_back(); };
+  api::ChatRequest request;
+  request.json = conversation_.json();
+  auto ids = model_.chatPrompt(request);
+  if (!ids.ok()) {
+    drop();
+    complain(ids.status().message());
+    return {};
+  }
+  if (ids->size() >= model_.contextTokens()) {
+    drop();
+    complain("the conversation has no room for this message: with it there are " + std::to_string(ids->size()) +
+             " tokens, and the context is " + std::to_string(model_.contextTokens()) +
+             ". /reset begins a new one, /save keeps this one.");
+    return {};
+  }
+  const NoEcho quiet;
+  G4_ASSIGN_OR_RETURN(const bool read, readPrompt(*ids));
+  Conversation::Message reply{"assistant", ""};
+  if (read) {
+    G4_ASSIGN_OR_RETURN(const api::Generation generation, generate(reply));
+    endAnswer(generation);
+  } else {
+    say("[stopped]");
+  }
+  if (reply.content.empty())
+    drop(); // nothing was said
+  else
+    conversation_.messages.push_back(std::move(reply));
+  clearInterrupt();
+  return {};
+}
+
+/// False: stopped.
+Result<bool> Chat::readPrompt(std::span<const int32_t> ids) {
+  const auto start = Clock::now();
+  G4_ASSIGN_OR_RETURN(const uint32_t kept, session_.resume(ids));
+  stats_ = {};
+  stats_.prompt = ids.size();
+  stats_.kept = kept;
+  // The next prompt will have this one in it, without what a template puts after the last message and without
+  // thoughts: a hold a little before the end lets the K/V go back there.
+  constexpr size_t kTail = 16;
+  Progress progress("reading", "tokens");
+  api::FeedRequest request;
+  size_t base = kept;
+  request.onProgress = [&](uint32_t done, uint32_t) {
+    progress.update(base + done - kept, ids.size() - kept);
+    return !interrupted();
+  };
+  if (ids.size() > kept + kTail) {
+    request.ids = ids.subspan(kept, ids.size() - kept - kTail);
+    request.want = api::Want::kNothing;
+    if (Status fed = session_.feed(request); !fed.ok())
+      return fed.code() == Code::kCancelled ? Result<bool>(false) : fed;
+    base = ids.size() - kTail;
+  }
+  G4_RETURN_IF_ERROR(session_.hold());
+  request.ids = ids.subspan(base);
+  request.want = api::Want::kLast;
+  if (Status fed = session_.feed(request); !fed.ok())
+    return fed.code() == Code::kCancelled ? Result<bool>(false) : fed;
+  stats_.promptSeconds = secondsSince(start);
+  return true;
+}
+
+Result<api::Generation> Chat::generate(Conversation::Message &message) {
+  const auto start = Clock::now();
+  api::GenerateRequest request;
+  request.maxTokens = options_.maxTokens.value_or(request.maxTokens);
+  request.sampling = sampling_;
+  sampling_.seed += 1; // the next answer draws anew
+  part_.reset();
+  last_ = '\n';
+  request.onPart = [&](api::Part part, std::string_view text) {
+    (part == api::Part::kThought ? message.thought : message.content) += text;
+    return show(part, text) && !interrupted();
+  };
+  auto generation = session_.generate(request);
+  stats_.answerSeconds = secondsSince(start);
+  if (generation.ok())
+    stats_.answer = generation->ids.size();
+  return generation;
+}
+
+/// Thoughts are dim, or between marks where there are no colours.
+bool Chat::show(api::Part part, std::string_view text) {
+  if (text.empty())
+    return true;
+  if (part != part_) {
+    const bool first = !part_.has_value();
+    if (!first && last_ != '\n')
+      std::printf("\n");
+    if (part == api::Part::kThought)
+      std::printf("%s", style_.colour ? style_.dim() : "[thought]\n");
+    else if (!first)
+      std::printf("%s\n", style_.colour ? style_.off() : "[answer]");
+    part_ = part;
+  }
+  const std::string printable = style_.terminal ? withoutControls(text) : std::string(text);
+  if (!printable.empty())
+    last_ = printable.back();
+  return std::fwrite(printable.data(), 1, printable.size(), stdout) == printable.size() && std::fflush(stdout) == 0;
+}
+
+void Chat::endAnswer(const api::Generation &generation) {
+  std::printf("%s%s", style_.off(), last_ == '\n' ? "" : "\n");
+  if (generation.finish == api::Finish::kCancelled)
+    say("[stopped]");
+  if (generation.finish == api::Finish::kLength)
+    say("[" + std::to_string(generation.ids.size()) + " tokens, the most that -n allows]");
+  if (generation.finish == api::Finish::kContext)
+    complain("the context of " + std::to_string(model_.contextTokens()) +
+             " tokens is full. /reset begins a new conversation, /save keeps this one.");
+}
+
+void Chat::printStats() const {
+  const auto rate = [](size_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; };
+  std::printf("prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n", stats_.prompt, stats_.kept,
+              stats_.promptSeconds, rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
+  std::printf("answer   %zu tokens; %.2f s, %.1f tokens/s\n", stats_.answer, stats_.answerSeconds,
+              rate(stats_.answer, stats_.answerSeconds));
+  std::printf("context  %u of %u tokens\n", session_.length(), model_.contextTokens());
+}
+
+Status runChat(const ChatOptions &options, const Interrupted &interrupted) {
+  api::ModelOptions modelOptions;
+  modelOptions.holds = true;
+  G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted, modelOptions));
+  G4_ASSIGN_OR_RETURN(const auto session, open.model->newSession());
+  Chat chat(*open.model, *session, options);
+  if (!options.load.empty()) {
+    G4_ASSIGN_OR_RETURN(chat.conversation(), Conversation::load(options.load));
+  }
+  installInterruptOnly();
+  return chat.run();
+}
+
+} // namespace
+
+std::string withoutControls(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(text::readUtf8(text).bytes, 1);
+    const auto first = uint8_t(text[0]), second = uint8_t(length > 1 ? text[1] : 0);
+    const bool control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f ||
+                         (first == 0xc2 && second >= 0x80 && second < 0xa0);
+    if (!control)
+      out += text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+void addChat(CLI::App &app, Run &run) {
+  auto options = std::make_shared<ChatOptions>();
+  CLI::App *command = app.add_subcommand("chat", "Talk to a model");
+  command->footer(kNotes);
+  addModelFlags(*command, options->model);
+  command->add_option("--system", options->system, "System message");
+  command->add_flag("--think", options->think, "Let the model think before it answers");
+  command->add_option("--load", options->load, "Go on with a conversation that /save wrote")->type_name("FILE");
+  command->add_flag("--no-history", options->noHistory, "Remember no lines after the program ends");
+  addMaxTokens(*command, options->maxTokens);
+  addSamplingFlags(*command, options->sampling);
+  command->callback([options, &run] {
+    run = [options](const Interrupted &interrupted) { return runChat(*options, interrupted); };
+  });
+}
+
+} // namespace g4::tool

@@ -1,0 +1,49 @@
+#include "tools/g4run/Model.h"
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace g4::tool {
+namespace {
+
+bool isGguf(const std::string &path) {
+  char magic[4] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(magic, sizeof magic) && std::memcmp(magic, "GGUF", 4) == 0;
+}
+
+std::vector<std::string> splitWords(const std::string &text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;)
+    words.push_back(word);
+  return words;
+}
+
+} // namespace
+
+Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interrupted) {
+  if (!isGguf(flags.path)) {
+    if (!flags.compileOptions.empty())
+      return invalidArgument(flags.path + ": --compile-options is for GGUF files");
+    return Artifact{flags.path, {}};
+  }
+  G4_ASSIGN_OR_RETURN(const ArtifactCache cache, ArtifactCache::open());
+  G4_ASSIGN_OR_RETURN(CachedArtifact cached,
+                      cache.compiled({flags.path, splitWords(flags.compileOptions), flags.cacheLimit}, interrupted));
+  return Artifact{std::move(cached.path), std::move(cached.lock)};
+}
+
+Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted, api::ModelOptions options) {
+  options.threads = flags.threads;
+  options.variant = flags.variant;
+  options.contextTokens = flags.context;
+  options.weightSeed = flags.weightSeed;
+  OpenModel out;
+  G4_ASSIGN_OR_RETURN(out.artifact, findArtifact(flags, interrupted));
+  G4_ASSIGN_OR_RETURN(out.model, api::Model::open(out.artifact.path, options));
+  return out;
+}
+
+} // namespace g4::tool

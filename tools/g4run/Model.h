@@ -1,0 +1,27 @@
+/// From a path on the command line to an open model.
+#pragma once
+
+#include "runtime/api/g4.h"
+#include "tools/g4run/ArtifactCache.h"
+#include "tools/g4run/Options.h"
+
+namespace g4::tool {
+
+/// An artifact's path, and what keeps it there.
+struct Artifact {
+  std::string path;
+  CacheLock lock; ///< of one in the cache
+};
+
+/// `flags.path` itself, or for a GGUF file what the cache has for it, compiled if need be.
+/// Errors: kInvalidArgument (no such file, no compiler), kCancelled, or with an empty message when g4c has said why.
+Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interrupted);
+
+struct OpenModel {
+  Artifact artifact;
+  std::unique_ptr<api::Model> model;
+};
+/// `options` has what the flags do not say.
+Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted, api::ModelOptions options = {});
+
+} // namespace g4::tool
