@@ -8,9 +8,9 @@ using namespace mlir;
 
 namespace g4::tile {
 
-static Value constantTable(OpBuilder &b, Location loc, StringRef name, ArrayRef<int32_t> values) {
+template <class T> static Value constantTable(OpBuilder &b, Location loc, StringRef name, ArrayRef<T> values) {
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  auto type = MemRefType::get({int64_t(values.size())}, b.getI32Type());
+  auto type = MemRefType::get({int64_t(values.size())}, b.getIntegerType(8 * sizeof(T)));
   if (!module.lookupSymbol(name)) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
@@ -35,22 +35,25 @@ ArrayRef<int8_t> tableOf(gguf::ElementType element) {
 }
 
 Value codebook(OpBuilder &b, Location loc, gguf::ElementType element) {
-  SmallVector<int32_t> values(tableOf(element));
   std::string name = "codebook_" + gguf::stringifyElementType(element).str();
   const quants::Grid *grid = quants::gridOf(static_cast<gguf::Type>(element));
   if (!grid)
-    return constantTable(b, loc, name, values);
+    return constantTable<int32_t>(b, loc, name, SmallVector<int32_t>(tableOf(element)));
   bool eighths = element == gguf::ElementType::kIQ1_S || element == gguf::ElementType::kIQ1_M;
-  for (size_t point = 0; point < grid->points.size(); ++point)
-    for (unsigned first = 0; first < grid->length; first += 4) {
-      uint32_t dword = 0;
-      for (unsigned j = 0; j < 4; ++j)
-        dword |= uint32_t(uint8_t(grid->value(point, first + j) * (eighths ? 8 : 1))) << (8 * j);
-      values.push_back(int32_t(dword));
-    }
-  return constantTable(b, loc, name, values);
+  SmallVector<int64_t> entries;
+  for (size_t point = 0; point < grid->points.size(); ++point) {
+    uint64_t entry = 0;
+    for (unsigned j = 0; j < grid->length; ++j)
+      entry |= uint64_t(uint8_t(grid->value(point, j) * (eighths ? 8 : 1))) << (8 * j);
+    entries.push_back(int64_t(entry));
+  }
+  if (grid->length == 8)
+    return constantTable<int64_t>(b, loc, name, entries);
+  return constantTable<int32_t>(b, loc, name, SmallVector<int32_t>(entries.begin(), entries.end()));
 }
 
-Value powersOfThree(OpBuilder &b, Location loc) { return constantTable(b, loc, "powers_of_three", {1, 3, 9, 27, 81}); }
+Value powersOfThree(OpBuilder &b, Location loc) {
+  return constantTable<int32_t>(b, loc, "powers_of_three", {1, 3, 9, 27, 81});
+}
 
 } // namespace g4::tile

@@ -80,7 +80,7 @@ private:
     V place = at(first, t.add(times(div(c, 128), 32), rem(c, 32)));
     return field(byte(place), div(rem(c, 128), 32), 2);
   }
-  /// A byte of a grid's entry, signed, of `length` values, with the sign at bit c % 8 of `signs` if there are any.
+  /// A byte of a grid's entry of `length` values, signed, with the sign at bit c % 8 of `signs` if there are any.
   V gridValue(V number, int64_t length, V signs);
   V gridScale(V d, V field) {
     float unit = gguf::getPackedLayout(element).grid.unit;
@@ -206,12 +206,10 @@ V Element::bits() {
 }
 
 V Element::gridValue(V number, int64_t length, V signs) {
-  V dword = t.toIndex(number);
-  if (length == 8)
-    dword = t.add(times(dword, 2), div(rem(c, 8), 4));
-  V entry = t.load(tile::codebook(t.b, t.loc, element), {dword});
-  V up = shiftLeft(entry, t.sub(t.i32(24), toI32(times(rem(c, 4), 8))));
-  V value = arith::ShRSIOp::create(t.b, t.loc, up, t.i32(24));
+  V entry = fromTable(number);
+  V down = arith::IndexCastOp::create(t.b, t.loc, entry.getType(), times(rem(c, length), 8));
+  V byte = arith::TruncIOp::create(t.b, t.loc, t.b.getI8Type(), shiftRight(entry, down));
+  V value = arith::ExtSIOp::create(t.b, t.loc, t.b.getI32Type(), byte);
   if (!signs)
     return value;
   V negative = t.compare(arith::CmpIPredicate::ne, field(signs, rem(c, 8), 1), t.i32(0));

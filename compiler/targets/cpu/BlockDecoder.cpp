@@ -343,19 +343,27 @@ Value BlockDecoder::signWords() {
   return signs = arith::OrIOp::create(b, loc, spread, arith::ShLIOp::create(b, loc, parity, constant(ints, 7)));
 }
 
+Value BlockDecoder::gridDwords(unsigned i, unsigned part) {
+  unsigned dwords = layout.grid.columns / 4, rows = width / 4; // of an entry; of a part
+  V &found = gathered[{i / dwords, part}];
+  if (!found) {
+    VectorType type = vec(rows, b.getIntegerType(32 * dwords));
+    V table = tile::codebook(b, loc, block.getResult().getType().getElement());
+    found = vector::GatherOp::create(b, loc, type, table, ValueRange{index(0)}, rowsOf(entry(i / dwords), part),
+                                     constant(vec(rows, b.getI1Type()), 1), constant(type, 0));
+  }
+  if (dwords == 1)
+    return found;
+  SmallVector<int64_t> picks;
+  for (int64_t l = 0; l < rows; ++l)
+    picks.push_back(2 * l + i % 2);
+  V both = vector::BitCastOp::create(b, loc, vec(2 * rows, i32), found);
+  return vector::ShuffleOp::create(b, loc, both, both, picks);
+}
+
 Value BlockDecoder::gridCodes(unsigned i, unsigned part) {
   VectorType ints = vec(width / 4, i32), own = vec(width, i8);
-  unsigned dwords = layout.grid.columns / 4; // of an entry
-  V at = entry(i / dwords);
-  if (dwords == 2) {
-    at = arith::ShLIOp::create(b, loc, at, constant(vec(16, i32), 1));
-    if (i % 2)
-      at = arith::OrIOp::create(b, loc, at, constant(vec(16, i32), 1));
-  }
-  V all = constant(vec(width / 4, b.getI1Type()), 1);
-  V table = tile::codebook(b, loc, block.getResult().getType().getElement());
-  V found = vector::GatherOp::create(b, loc, ints, table, ValueRange{index(0)}, rowsOf(at, part), all, constant(ints, 0));
-  V code = vector::BitCastOp::create(b, loc, own, found);
+  V code = vector::BitCastOp::create(b, loc, own, gridDwords(i, part));
   if (layout.grid.signs.bits) {
     // The byte with the signs of columns 8 (i / 2) .. to all four, then one bit for each.
     SmallVector<int64_t> picks;

@@ -47,6 +47,7 @@ private:
   V planeCodes(unsigned i, unsigned part);
   V digits(unsigned i, unsigned part);
   V gridCodes(unsigned i, unsigned part);
+  V gridDwords(unsigned i, unsigned part);      ///< without signs and shifts
   V lookUp(V nibbles);                          ///< values of the type's table
 
   V bytes(V offset, int64_t n);
@@ -64,7 +65,7 @@ private:
   tile::LoadQuantOp block;
   V memory, superBase, blockInSuper, codeBase, rowScales; // the last three where the layout has them
   V d, signs, scales[2], addends[2];
-  llvm::DenseMap<std::pair<unsigned, unsigned>, V> planes, codeCache;
+  llvm::DenseMap<std::pair<unsigned, unsigned>, V> planes, codeCache, gathered;
   llvm::DenseMap<unsigned, V> entries, indexPlanes, sidePlanes;
 };
 
