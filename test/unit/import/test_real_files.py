@@ -168,7 +168,7 @@ class Published(RealFiles):
         self.passes(file, "Ollama's layout", "note: ignored 47 tensors of vision and audio encoders")
 
     def test_fine_tunes(self):
-        """Another name and template, extra tensors of the tool that merged it, halves for norms, no template at all."""
+        """Another name and template, extra tensors of the tool that merged it, halves for norms."""
         file = published("e2b")
         file["general.name"] = "Safetensors"
         file["tokenizer.chat_template"] = "{{ messages[0].content }}"
@@ -178,9 +178,21 @@ class Published(RealFiles):
         file.add("blk.0.attn_q.lora_a", (16, 1536))
         file.add("extra", (3,))
         self.passes(file, "a merged fine-tune", "note: ignored 2 tensors that a Gemma 4 text model does not have, the first 'blk.0.attn_q.lora_a'")
-        base = published("e2b")
-        base.keys.pop("tokenizer.chat_template", None)
-        self.passes(base, "a base model")
+
+    def test_a_base_model_goes_on_from_a_text(self):
+        """Without a template there is no chat, and a text goes on as it does with one."""
+        whole = NANO / "gemma4-nano-Q4_0.gguf"
+        with common.scratch(self.tools) as folder:
+            base = ggufio.read(whole)
+            del base.keys["tokenizer.chat_template"]
+            base.write(folder / "base.gguf")
+            self.tools.call("g4c", folder / "base.gguf", "-o", folder / "base.g4m", "--cpu=host")
+            text = ("-p", "Once upon a time", "-n", 8, "--temp", 0)
+            told = self.tools.run(folder / "base.g4m", "--raw", *text).stdout
+            self.at_least(len(told), 10, "bytes of text")
+            self.equal(told, self.tools.run(self.tools.compile(whole), "--raw", *text).stdout, "the text")
+            refused = self.tools.run(folder / "base.g4m", *text, expect=1)
+            self.ok(None if b"has no chat template" in refused.stderr else refused.stderr.decode(), "as a message")
 
     def test_older_keys(self):
         file = published("26b-a4b")
