@@ -24,6 +24,7 @@ namespace {
 const char *kOverview =
     "g4c: compiles a Gemma 4 GGUF file into an artifact for g4run\n\n"
     "  g4c model.gguf -o model.g4m                    compile\n"
+    "  g4c model-00001-of-00003.gguf -o model.g4m     a split model: any one of its parts\n"
     "  g4c model.gguf --activations=f32 -o exact.g4m  exact activations instead of the fast int8 ones\n"
     "  g4c model.gguf --cpu=host -o model.g4m         code for this machine only\n"
     "  g4c model.gguf --quantize=q4_k -o model.g4m    quantise the weights on the way\n"
