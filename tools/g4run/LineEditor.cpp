@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <clocale>
 #include <csignal>
 #include <cstring>
@@ -27,6 +28,7 @@ volatile std::sig_atomic_t resized = 0;
 constexpr char kPasteOn[] = "\x1b[?2004h", kPasteOff[] = "\x1b[?2004l", kEraseBelow[] = "\x1b[J",
                kClear[] = "\x1b[H\x1b[2J";
 constexpr std::string_view kPasteEnd = "\x1b[201~";
+constexpr int kDrawMs = 8; // between two drawings, however fast keys come
 constexpr int kEscapeMs = 50; // after this an escape is a key, not the start of a sequence
 
 void put(std::string_view text) {
@@ -81,6 +83,7 @@ struct LineEditor::Impl {
 
   // What is on the screen.
   bool stale = true;
+  std::chrono::steady_clock::time_point drawn{};
   std::vector<size_t> shown; ///< columns of each row
   EditBuffer::Place cursor{};
 };
@@ -164,8 +167,12 @@ std::optional<char> LineEditor::Impl::nextByte(int timeoutMs) {
       afterResize();
     }
     pollfd in{STDIN_FILENO, POLLIN, 0};
-    if (stale && poll(&in, 1, 0) == 0)
-      draw();
+    if (stale) {
+      using namespace std::chrono;
+      const auto since = duration_cast<milliseconds>(steady_clock::now() - drawn).count();
+      if (poll(&in, 1, int(std::max<int64_t>(kDrawMs - since, 0))) == 0)
+        draw();
+    }
     const int ready = poll(&in, 1, timeoutMs);
     if (interrupted() || ready == 0)
       return std::nullopt;
@@ -346,6 +353,7 @@ void LineEditor::Impl::draw() {
   out += "\r" + up(count - 1 - cursor.row) + right(cursor.column);
   put(out);
   stale = false;
+  drawn = std::chrono::steady_clock::now();
 }
 
 /// Terminals wrap rows that no longer fit: then the first row is further up.
