@@ -1,5 +1,6 @@
 // Models in several files: any part finds the others, and what does not belong together is one clear line.
 #include "compiler/import/gguf/Parts.h"
+#include "test/support/FailingNew.h"
 #include "test/support/GgufBuilder.h"
 
 #include <gtest/gtest.h>
@@ -129,6 +130,23 @@ TEST_F(Parts, PartsOfAnotherModelAreRefused) {
   EXPECT_SAYS(error({paths[0]}), "is a part of another model than");
   write(name(2), bytesOfPart({.number = 1, .count = 3, .tensors = 2}));
   EXPECT_SAYS(error({paths[0]}), "hold 4 tensors, but split.tensors.count is 3");
+}
+
+TEST_F(Parts, EachFailedAllocationIsResourceExhausted) {
+  const std::vector<std::string> paths = writeAll();
+  uint64_t n = 0;
+  for (bool failed = true; failed;) {
+    ++n;
+    ASSERT_LT(n, 100000u);
+    test::FailingNew failing(n);
+    auto files = openParts(std::span(paths).last(1), {});
+    failed = failing.failed();
+    ASSERT_EQ(files.ok(), !failed) << "allocation " << n;
+    if (failed) {
+      ASSERT_EQ(files.status().code(), Code::kResourceExhausted) << "allocation " << n;
+    }
+  }
+  EXPECT_GT(n, 20u); // the hook is in place
 }
 
 TEST_F(Parts, CountsAreNotBelieved) {

@@ -204,6 +204,21 @@ class Published(RealFiles):
         tiny.take(file, "rope_freqs.weight")
         self.passes(file, "keys of older files")
 
+    def test_a_share_of_a_head_turns_as_the_factors_say(self):
+        ids = range(300, 340)
+        with common.scratch(self.tools) as folder:
+            logits = []
+            for share in (None, 0.25, 0.5):
+                file = tiny.model(tiny.dense())
+                if share:
+                    tiny.take(file, "rope_freqs.weight")
+                    file["gemma4.rope.partial_rotary_factor"] = share
+                file.write(folder / "model.gguf")
+                self.tools.call("g4c", folder / "model.gguf", "-o", folder / "model.g4m", "--cpu=host", *common.EXACT)
+                logits.append(self.tools.logits(folder / "model.g4m", ids))
+        self.ok(common.bits_differ(logits[1], logits[0]), "a quarter")
+        self.ok(None if common.bits_differ(logits[2], logits[0]) else "the same logits", "half: other logits")
+
     def test_every_type_on_embedding_head_and_per_layer_table(self):
         """Which type a tensor has is the file's business: tied and untied, any of them, and all of the layers' matrices."""
         shape = tiny.e_style(hidden=256, ff=256, layers=4, head_dims=(128, 256), per_layer=64, heads=2)

@@ -15,6 +15,12 @@ PIPELINE = "--gemma-pipeline=activations=f32 kv=f32"
 MODELS = ("e-style", "e-style-kvorder", "dense-keqv", "moe", "unified")
 
 
+def share_instead_of_factors(file, shape):
+    """A quarter of each head turns, as the factors say."""
+    tiny.take(file, "rope_freqs.weight")
+    file["gemma4.rope.partial_rotary_factor"] = 0.25
+
+
 class Evaluator(Case):
 
     def evaluate(self, path, ids, *flags):
@@ -103,6 +109,7 @@ class Evaluator(Case):
             ("ffn_gate_exps and ffn_up_exps", tiny.moe(), tiny.split_experts),
             ("one tensor per expert", tiny.moe(), tiny.one_tensor_per_expert),
             ("unused K/V", tiny.e_style(), tiny.unused_kv),
+            ("a share of a head instead of rope factors", tiny.dense(), share_instead_of_factors),
         ):
             with self.subTest(stored=name), common.scratch(self.tools) as folder:
                 path = folder / "model.gguf"
