@@ -1,6 +1,6 @@
 """IR in, IR out. A test says what it runs in its RUN lines; see docs/development.md.
 
-Substitutions: %data is test/data, %models is models/, %python the Python of the build.
+Substitutions: %data is test/data, %models is models/, %bin the folder of the programs, %python the Python of the build.
 Features: one for each tool that was built (g4c, g4run), for tests that REQUIRE it.
 """
 
@@ -16,6 +16,7 @@ config.environment["PATH"] = os.pathsep.join([config.g4_tools, config.llvm_tools
 config.substitutions += [
     ("%data", os.path.join(config.g4_source, "test", "data")),
     ("%models", os.path.join(config.g4_source, "models")),
+    ("%bin", config.g4_tools),
     ("%python", config.python),
 ]
 for tool in ("g4c", "g4run"):
