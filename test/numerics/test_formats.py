@@ -1,7 +1,5 @@
 """Weight types that the stored models do not have, on every matrix of a model: as if the file held the float32 values."""
 
-import itertools
-
 import numpy as np
 
 import common
@@ -16,33 +14,40 @@ MOE = {"token_embd", "output", "attn_q", "attn_k", "attn_v", "attn_output", "ffn
        "ffn_gate_up_exps", "ffn_down_exps"}
 # Rounding activations to 8 bits moves a product by half a percent; through a model, by some. Where it makes a row choose
 # another expert, the row is another.
-INT8_CORRELATION, INT8_CORRELATION_OF_EXPERTS = 0.99, 0.8
+INT8_CORRELATION, INT8_CORRELATION_OF_EXPERTS = 0.98, 0.8
 
 
 def place(name):
     return name.removesuffix(".weight").split(".")[-1]
 
 
-def mixed(file):
-    """Gives each matrix the next rare type. The places and types that occur, and the file with float32 values in their place."""
-    rng, kinds = np.random.default_rng(1), itertools.cycle(tiny.RARE)
-    twin = common.ggufio.File(dict(file.keys))
+def mixed(file, nvfp4):
+    """Gives each matrix a rare type, one after the other, so that the one in place `nvfp4` has this type, and a scale tensor.
+
+    The places and types that occur, and the file with float32 values in their place.
+    """
+    matrices = [t for t in file.tensors if len(t.shape) > 1]
+    first = tiny.RARE.index("nvfp4") - [place(t.name) for t in matrices].index(nvfp4)
+    twin = common.ggufio.File(dict(file.keys), [t for t in file.tensors if len(t.shape) == 1])
+    rng = np.random.default_rng(1)
     places, types = set(), set()
-    for t in file.tensors:
-        values = t.data
-        if len(t.shape) > 1:
-            t.kind = next(kinds)
-            t.data, values = tiny.rare_values(rng, t.shape, t.kind, 1 / np.sqrt(t.shape[-1]))
-            places.add(place(t.name))
-            types.add(t.kind)
-        twin.add(t.name, t.shape, "f32" if len(t.shape) > 1 else t.kind, values)
+    for i, t in enumerate(matrices):
+        t.kind = tiny.RARE[(first + i) % len(tiny.RARE)]
+        t.data, values = tiny.rare_values(rng, t.shape, t.kind, 1 / np.sqrt(t.shape[-1]))
+        if t.kind == "nvfp4":  # one scale, or one for each expert; powers of two, so that float32 holds the products
+            scale = np.exp2(rng.integers(-1, 2, t.shape[:-2] or (1,))).astype(np.float32)
+            file.add(t.name.replace(".weight", ".scale"), scale.shape, "f32", scale)
+            values = values * scale.reshape(*t.shape[:-2], 1, 1)
+        twin.add(t.name, t.shape, "f32", values)
+        places.add(place(t.name))
+        types.add(t.kind)
     return places, types, twin
 
 
 class Formats(Case):
 
-    def check(self, file, places, correlation):
-        found, types, twin = mixed(file)
+    def check(self, file, places, nvfp4, correlation):
+        found, types, twin = mixed(file, nvfp4)
         self.equal(found, places, "places")
         self.equal(types, set(tiny.RARE), "types")
         with common.scratch(self.tools) as folder:
@@ -60,13 +65,13 @@ class Formats(Case):
 
     def test_e_style(self):
         shape = tiny.e_style(hidden=256, ff=256, per_layer=256, layers=3, sharing=1, head_dims=(64, 128))
-        self.check(tiny.model(shape), E_STYLE, INT8_CORRELATION)
+        self.check(tiny.model(shape), E_STYLE, "per_layer_token_embd", INT8_CORRELATION)
 
     def test_moe(self):
         shape = tiny.moe(hidden=256, ff=256, layers=2, experts=4, expert_ff=256, head_dims=(64, 128))
         file = tiny.model(shape)
         tiny.separate_head(file, shape)
-        self.check(file, MOE, INT8_CORRELATION_OF_EXPERTS)
+        self.check(file, MOE, "ffn_gate_up_exps", INT8_CORRELATION_OF_EXPERTS)
 
     def test_another_value_is_another_result(self):
         """What the tests above compare with: one wrong block of a tensor changes the logits' bits."""

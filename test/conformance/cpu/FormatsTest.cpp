@@ -315,6 +315,25 @@ TEST_F(FormatsTest, ExpertsAreWithinTheirBound) {
   }
 }
 
+/// Code for levels that this machine may not run is generated for each family of types, complete in itself.
+TEST_F(FormatsTest, EveryLevelHasCompleteCode) {
+  size_t compiled = 0;
+  for (const cpu::Variant &v : cpu::variants()) {
+    if (v.architecture != std::string("x86-64")) // what cannot be loaded here runs in an emulator
+      continue;
+    std::vector<std::pair<std::string, std::string>> specs;
+    for (const char *name : {"q3_k", "iq4_xs", "tq1_0", "iq2_xs"})
+      specs.push_back({name, "#exec.linear<columns = 256, int8 = true, parts = [<element = " + std::string(name) +
+                                 ", rows = 16, columns = 256>], epilogue = store, tile = 16, rows_per_item = 4>"});
+    auto code = Kernels::compile(specs, {v.name, v});
+    ASSERT_TRUE(code) << v.name;
+    for (auto &[name, spec] : specs)
+      EXPECT_TRUE(code->find(name)) << v.name << " " << name;
+    ++compiled;
+  }
+  EXPECT_GE(compiled, 3u);
+}
+
 /// LinearTest's comparison refuses a single bit. These blocks have scales of 0 too, under which one is lost.
 TEST_F(FormatsTest, WrongCodesAreRefused) {
   for (const Matrix &m : matrices) {

@@ -1,6 +1,7 @@
 // #exec.linear of every packed type against the blocks' own meaning: packer, body, dot products and code
 // generator at once.
 #include "compiler/emit/Packer.h"
+#include "dialects/gguf/GgufDialect.h"
 #include "test/conformance/cpu/Blocks.h"
 #include "test/conformance/cpu/KernelHarness.h"
 
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 
 namespace g4::conformance {
@@ -228,6 +230,19 @@ protected:
   static std::map<std::string, std::unique_ptr<Kernels>> kernels;
 };
 std::map<std::string, std::unique_ptr<Kernels>> LinearTest::kernels;
+
+TEST(Formats, AreAllThatMatricesMayHave) {
+  std::set<std::string> here, layouts, elements;
+  for (const Format &f : kFormats)
+    here.insert(f.name);
+  for (const module::PackedLayout &layout : module::kPackedLayouts)
+    layouts.insert(layout.name);
+  for (uint32_t number = 0; number <= gguf::getMaxEnumValForElementType(); ++number)
+    if (auto type = gguf::symbolizeElementType(number))
+      elements.insert(gguf::stringifyElementType(*type).str());
+  EXPECT_EQ(here, elements);
+  EXPECT_EQ(layouts, elements);
+}
 
 TEST_F(LinearTest, EveryTypeWithF32ActivationsIsWithinItsBound) {
   for (const Format &f : kFormats)
