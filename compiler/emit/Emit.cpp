@@ -1,6 +1,7 @@
 #include "compiler/emit/Emit.h"
 #include "compiler/emit/Header.h"
 #include "compiler/emit/Packer.h"
+#include "compiler/emit/Plan.h"
 #include "compiler/emit/tokenizer/TokenizerTables.h"
 #include "compiler/import/gguf/Gguf.h"
 #include "compiler/weights/WeightRows.h"
@@ -35,17 +36,32 @@ public:
     header.weights_missing = options.weightsMissing;
     if (failed(writeWeights(**writer)) || failed(writeCode(**writer, header)) || failed(writeTokenizer(**writer)))
       return failure();
-    std::vector<const gguf::File *> open;
-    for (auto &f : files)
-      open.push_back(f.get());
-    if (failed(buildHeader(module, open, header)))
+    if (failed(fillHeader(header)))
       return failure();
     if (Status s = (*writer)->finish(header); !s.ok())
       return report(s);
     return success();
   }
 
+  FailureOr<Plan> plan() {
+    Plan out;
+    std::vector<std::byte> tables;
+    if (failed(openFiles()) || failed(makeTokenizer(tables)) || failed(fillHeader(out.header)))
+      return failure();
+    collectPlaces();
+    out.weightBytes = total;
+    out.tokenizerBytes = tables.size();
+    return out;
+  }
+
 private:
+  LogicalResult fillHeader(fb::ModuleT &header) {
+    std::vector<const gguf::File *> open;
+    for (auto &f : files)
+      open.push_back(f.get());
+    return buildHeader(module, open, header);
+  }
+
   /// A status names its file itself.
   LogicalResult report(const Status &status) {
     return emitError(UnknownLoc::get(module.getContext())) << status.message();
@@ -156,8 +172,8 @@ private:
     return success();
   }
 
-  LogicalResult writeWeights(module::Writer &writer) {
-    // exec-pack-weights gave equal uses the same place: each place is written once, in order.
+  /// exec-pack-weights gave equal uses the same place: each place is written once, in order.
+  std::map<int64_t, exec::WeightOp> collectPlaces() {
     std::map<int64_t, exec::WeightOp> places;
     module.walk([&](exec::WeightOp op) {
       if (op.getOffset())
@@ -166,6 +182,11 @@ private:
     total = 0;
     for (auto &[offset, op] : places)
       total = std::max<uint64_t>(total, offset + *op.getSize());
+    return places;
+  }
+
+  LogicalResult writeWeights(module::Writer &writer) {
+    auto places = collectPlaces();
     if (options.weightsMissing) {
       auto segment = writer.addMissingWeights("packed", total);
       return segment.ok() ? success() : report(segment.status());
@@ -203,17 +224,28 @@ private:
     return success();
   }
 
-  LogicalResult writeTokenizer(module::Writer &writer) {
+  /// Stays empty for a file of shapes only: nobody will type text at it.
+  LogicalResult makeTokenizer(std::vector<std::byte> &out) {
     auto source = tokenizerSourceFromGguf(*files.front());
     if (!source.ok()) {
       if (options.weightsMissing && !files.front()->find("tokenizer.ggml.tokens"))
-        return success(); // shapes only: nobody will type text at it
+        return success();
       return report(source.status());
     }
     auto tables = buildTokenizerTables(*source);
     if (!tables.ok())
       return report(tables.status());
-    auto segment = writer.addSegment(fb::SegmentKind::tokenizer, "tokenizer", *tables);
+    out = *std::move(tables);
+    return success();
+  }
+
+  LogicalResult writeTokenizer(module::Writer &writer) {
+    std::vector<std::byte> tables;
+    if (failed(makeTokenizer(tables)))
+      return failure();
+    if (tables.empty())
+      return success();
+    auto segment = writer.addSegment(fb::SegmentKind::tokenizer, "tokenizer", tables);
     return segment.ok() ? success() : report(segment.status());
   }
 
@@ -230,6 +262,12 @@ private:
 
 LogicalResult emitArtifact(ModuleOp module, ArrayRef<CodeVariant> code, const EmitOptions &options) {
   return Emitter(module, code, options).run();
+}
+
+FailureOr<Plan> planArtifact(ModuleOp module) {
+  EmitOptions options;
+  options.weightsMissing = true; // they are not read
+  return Emitter(module, {}, options).plan();
 }
 
 } // namespace g4::emit

@@ -220,6 +220,21 @@ class Jsonl(Commands):
             self.equal((folder / "in").stat().st_size > 0, True, "the input is untouched")
 
 
+class DryRun(Commands):
+    def test_the_plan_is_that_of_the_artifact(self):
+        plan = json.loads(self.tools.call("g4c", Q8, "--dry-run", "--json").stdout)
+        artifact = self.tools.inspect(self.model)
+        self.equal(plan["memory"], artifact["memory"], "memory")
+        segments = {s["kind"]: s["bytes"] for s in artifact["segments"]}
+        self.equal((plan["weight_bytes"], plan["tokenizer_bytes"]), (segments["weights"], segments["tokenizer"]), "sizes")
+        self.equal(plan["kernels"], len(artifact["kernels"]), "kernels")
+        for mine, other in zip(plan["programs"], artifact["programs"], strict=True):
+            self.equal(mine["dispatches"], len(other["dispatches"]), "dispatches")
+            self.equal(mine["barriers"], sum(d["barrier_before"] for d in other["dispatches"]), "barriers")
+            for key in ("name", "max_rows", "arena_bytes", "peak_live_bytes"):
+                self.equal(mine[key], other[key], key)
+
+
 del Commands  # not a test by itself
 if __name__ == "__main__":
     main()

@@ -52,7 +52,7 @@ class GgufCache(Case):
             self.equal(first.name in listing and "1 artifacts" in listing, True, listing)
 
             # Other options and another state of the file are other artifacts.
-            _, said = self.call(folder, "inspect", model, "--compile-options=--activations=f32 --kv=f16")
+            _, said = self.call(folder, "inspect", model, "--compile-options=--activations=f32 --kv=f32")
             self.equal("compiling" in said, True, said)
             os.utime(model, ns=(1, 1))
             self.call(folder, "inspect", model)
@@ -80,7 +80,7 @@ class GgufCache(Case):
             bad = folder / "bad.gguf"
             bad.write_bytes(SMALL.read_bytes()[:3000])
             _, said = self.call(folder, bad, *self.IDS, expect=1)
-            self.equal("g4c: error:" in said, True, said)
+            self.equal("truncated or damaged" in said, True, said)
             self.equal(list((folder / "cache/g4").iterdir()), [], "files")
             self.call(folder, SMALL, *self.IDS, "--compile-options=--no-such-option", expect=1)
             self.equal(list((folder / "cache/g4").iterdir()), [], "files")

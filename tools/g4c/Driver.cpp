@@ -7,6 +7,7 @@
 #include "dialects/exec/ExecDialect.h"
 #include "dialects/gemma/GemmaDialect.h"
 #include "dialects/tile/TileDialect.h"
+#include "tools/g4c/DryRun.h"
 #include "tools/g4c/Options.h"
 #include "tools/g4c/Report.h"
 
@@ -86,10 +87,17 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
   }
   Stage last = o.emit == g4c::Emit::kGguf    ? Stage::kGguf
                : o.emit == g4c::Emit::kGemma ? Stage::kGemma
-               : o.emit == g4c::Emit::kExec  ? Stage::kExec
-                                             : Stage::kTile;
+               : o.emit == g4c::Emit::kExec || o.dryRun ? Stage::kExec
+                                                        : Stage::kTile;
   if (failed(runPasses(*module, [&](OpPassManager &pm) { buildPipeline(pm, *from, last, o.pipeline); })))
     return failure();
+  if (o.dryRun) {
+    auto plan = emit::planArtifact(*module);
+    if (failed(plan))
+      return failure();
+    o.json ? g4c::printPlanJson(*plan, llvm::outs()) : g4c::printPlan(*plan, llvm::outs());
+    return success();
+  }
   StringRef output = o.output.empty() && o.emit != g4c::Emit::kArtifact ? StringRef("-") : StringRef(o.output);
   if (o.emit != g4c::Emit::kArtifact && o.emit < g4c::Emit::kLlvm)
     return write(output, [&](llvm::raw_ostream &os) {

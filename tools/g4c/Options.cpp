@@ -4,6 +4,8 @@
 #include "passes/exec/Passes.h"
 #include "passes/gemma/Passes.h"
 #include "passes/lower/Passes.h"
+#include "tools/g4c/Describe.h"
+#include "tools/g4c/Report.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -29,6 +31,7 @@ const char *kOverview =
     "  g4c model.gguf --cpu=host -o model.g4m         code for this machine only\n"
     "  g4c model.gguf --quantize=q4_k -o model.g4m    quantise the weights on the way\n"
     "  g4c model.gguf --quantize=q4_k --emit=gguf -o small.gguf   write them as a GGUF file instead\n"
+    "  g4c model.gguf --dry-run                       artifact size and memory plan, compiling nothing\n"
     "  g4c model.gguf --emit=exec -o model.mlir       stop after a stage and print it\n"
     "  g4c model.mlir -o model.g4m                    go on from a printed stage\n";
 
@@ -56,7 +59,7 @@ const std::string &quantizeHelp() {
 /// as the Options that were read from them.
 struct CommandLine {
   cl::OptionCategory category{"g4c options"};
-  cl::list<std::string> inputs{cl::Positional, cl::desc("<model.gguf or stage.mlir>"), cl::OneOrMore, cl::cat(category)};
+  cl::list<std::string> inputs{cl::Positional, cl::desc("<model.gguf or stage.mlir>"), cl::ZeroOrMore, cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("Output file (default: the input's name with .g4m; '-' prints a stage)"), cl::value_desc("file"), cl::cat(category)};
   cl::opt<Emit> emit{"emit", cl::desc("What to write"), cl::init(Emit::kArtifact), cl::cat(category),
                      cl::values(clEnumValN(Emit::kArtifact, "artifact", "the whole artifact (default)"),
@@ -76,13 +79,37 @@ struct CommandLine {
   cl::opt<std::string> rules{"quantize-rules", cl::desc("File with a pattern of weight names and a type, or 'keep', on each line; goes before --quantize"), cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> imatrix{"imatrix", cl::desc("Importance matrix (llama.cpp's GGUF) to quantise with"), cl::value_desc("file"), cl::cat(category)};
   cl::opt<int64_t> maxRows{"max-rows", cl::desc("Rows of a step: the longest prefill chunk (default 512)"), cl::init(512), cl::cat(category)};
+  cl::opt<bool> dryRun{"dry-run", cl::desc("Print the memory plan and the artifact's size; compile no code, write nothing"), cl::cat(category)};
+  cl::opt<bool> json{"json", cl::desc("Print --dry-run's numbers as JSON"), cl::cat(category)};
+  cl::opt<std::string> completion{"completion", cl::desc("Print a script that completes g4c's options in a shell: bash, zsh or fish"), cl::value_desc("shell"), cl::cat(category)};
+  cl::opt<bool> man{"man", cl::desc("Print the manual page"), cl::Hidden, cl::cat(category)}; // for the build
 };
+
+/// --completion and --man end the program.
+void describeAndExit(CommandLine &line) {
+  if (line.completion.empty() && !line.man)
+    return;
+  llvm::StringMap<std::vector<std::string>> choices;
+  choices["completion"] = {"bash", "zsh", "fish"};
+  choices["target"] = {"cpu"};
+  choices["activations"] = {"int8", "f32"};
+  choices["weights"] = {"file", "none"};
+  for (unsigned i = 0; i < line.emit.getParser().getNumOptions(); ++i)
+    choices["emit"].push_back(line.emit.getParser().getOption(i).str());
+  const tool::CommandSpec spec = describe(line.category, kOverview, choices);
+  const std::string out =
+      line.man ? tool::manPage(spec, "g4c " G4_VERSION) : tool::completionScript(spec, line.completion);
+  if (out.empty())
+    usage("--completion=" + line.completion + ": bash, zsh or fish");
+  llvm::outs() << out;
+  exit(0);
+}
 
 } // namespace
 
 Options parseOptions(int argc, char **argv) {
   auto line = std::make_shared<CommandLine>();
-  auto &[category, inputs, output, emit, target, levels, activations, kv, weights, quantize, rules, imatrix, maxRows] = *line;
+  auto &[category, inputs, output, emit, target, levels, activations, kv, weights, quantize, rules, imatrix, maxRows, dryRun, json, completion, man] = *line;
   // For --mlir-print-ir-after and its like: they are here for developers, by the passes' names, but not in --help.
   gemma::registerGemmaPasses();
   exec::registerG4ExecPasses();
@@ -92,6 +119,7 @@ Options parseOptions(int argc, char **argv) {
   mlir::registerAsmPrinterCLOptions();
   mlir::registerMLIRContextCLOptions();
   cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << producer() << "\n"; });
   std::string message;
   llvm::raw_string_ostream errors(message);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errors)) {
@@ -103,6 +131,9 @@ Options parseOptions(int argc, char **argv) {
     usage(first);
   }
 
+  describeAndExit(*line);
+  if (inputs.empty())
+    usage("no input: a GGUF file, or a printed stage");
   Options o;
   o.commandLine = line;
   o.inputs.assign(inputs.begin(), inputs.end());
@@ -138,6 +169,12 @@ Options parseOptions(int argc, char **argv) {
   if (weights != "file" && weights != "none")
     usage("--weights=" + weights + ": file or none");
   o.weightsMissing = weights == "none";
+  o.dryRun = dryRun;
+  o.json = json;
+  if (json && !dryRun)
+    usage("--json goes with --dry-run");
+  if (dryRun && emit != Emit::kArtifact)
+    usage("--dry-run is about the artifact: not with --emit");
   if (!quantize.empty() && !quants::typeNamed(quantize.getValue()))
     usage("--quantize=" + quantize + " is no type to quantise to: " + quants::typeNames());
   if (!imatrix.empty() && quantize.empty() && rules.empty())

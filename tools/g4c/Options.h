@@ -17,6 +17,7 @@ struct Options {
   Emit emit = Emit::kArtifact;
   std::vector<std::string> cpus;  ///< names of cpu::variants(), best first
   bool weightsMissing = false;
+  bool dryRun = false, json = false;
   PipelineOptions pipeline;
   bool quantizes() const { return !pipeline.gemma.quantize.empty() || !pipeline.gemma.rules.empty(); }
   std::shared_ptr<void> commandLine; ///< what LLVM keeps pointers to
