@@ -27,7 +27,7 @@ std::string describe(StringRef architecture) {
 
 LogicalResult checkArchitecture(const Source &source) {
   const std::string *type = source.metadata().getString("general.type");
-  if (type && llvm::is_contained({"adapter", "imatrix", "mmproj"}, StringRef(*type)))
+  if (type && llvm::is_contained({"adapter", "imatrix"}, StringRef(*type)))
     return source.error() << "not a model: general.type is " << quotedName(*type);
   const std::string *architecture = source.metadata().getString("general.architecture");
   if (!architecture)
