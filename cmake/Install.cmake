@@ -26,7 +26,7 @@ install(EXPORT g4 NAMESPACE g4:: FILE g4Config.cmake DESTINATION ${CMAKE_INSTALL
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/g4ConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/g4ConfigVersion.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/g4)
 
-install(TARGETS g4run)
+install(TARGETS g4run g4-runner)
 if(G4_COMPILER)
   install(TARGETS g4c g4-opt)
 endif()

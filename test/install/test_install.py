@@ -65,7 +65,7 @@ class Installed(Case):
             run("cpack", "--config", self.tools.build / "CPackConfig.cmake", "-G", "DEB", "-B", folder)
             (package,) = folder.glob("*.deb")
             run("dpkg-deb", "-x", package, folder / "root")
-            for name in ("bin/g4c", "bin/g4run", "include/g4/runtime/api/g4.h", "share/doc/g4/LICENSE"):
+            for name in ("bin/g4c", "bin/g4run", "bin/g4-runner", "include/g4/runtime/api/g4.h", "share/doc/g4/LICENSE"):
                 self.ok(None if (folder / "root/usr" / name).is_file() else "is missing", name)
             fields = run("dpkg-deb", "-f", package)
             for wanted in ("libllvm22", "libmlir-22", "libc6"):
