@@ -1,6 +1,6 @@
 #include "compiler/emit/Header.h"
 #include "compiler/emit/Packer.h"
-#include "dialects/exec/ExecDialect.h"
+#include "dialects/exec/Signature.h"
 #include "dialects/gemma/GemmaDialect.h"
 #include "runtime/module/StepAbi.h"
 
@@ -66,6 +66,21 @@ fb::RowSet rowSetOf(exec::RowSet set) {
   return fb::RowSet::rows;
 }
 
+fb::Element elementOf(gguf::ElementType element) {
+  switch (element) {
+  case gguf::ElementType::kQ8_0:
+    return fb::Element::q8_0;
+  case gguf::ElementType::kQ4_0:
+    return fb::Element::q4_0;
+  case gguf::ElementType::kF16:
+    return fb::Element::f16;
+  case gguf::ElementType::kBF16:
+    return fb::Element::bf16;
+  default:
+    return fb::Element::f32;
+  }
+}
+
 void HeaderBuilder::addWeights(exec::ProgramOp program) {
   program.walk([&](exec::WeightOp op) {
     int64_t offset = op.getOffset().value_or(0);
@@ -101,8 +116,9 @@ void HeaderBuilder::addKv(exec::ProgramOp program) {
     kv->kv_class = op.getWindow() ? fb::KvClass::sliding : fb::KvClass::global;
     kv->heads = op.getHeads();
     kv->dim = op.getDim();
-    kv->element = elementOf(op.getElement());
-    kv->page_bytes = 2ull * op.getHeads() * op.getDim() * module::kPageTokens * op.getElement().getIntOrFloatBitWidth() / 8;
+    gguf::ElementType element = op.getElement().getValue();
+    kv->element = elementOf(element);
+    kv->page_bytes = exec::kvLayout(element, op.getHeads(), op.getDim())->pageBytes(); // kv_c2
     header.kv_layers.push_back(std::move(kv));
   });
 }

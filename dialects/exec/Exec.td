@@ -127,17 +127,24 @@ def Exec_Row : Exec_Attr<"Row", "row"> {
   }];
 }
 
+def Exec_ElementAttr : Exec_Attr<"Element", "element"> {
+  let summary = "What a layer's K/V pages hold: f32, f16, bf16, q8_0 or q4_0 (runtime/module/KvLayout.h).";
+  let parameters = (ins Exec_Element:$value);
+  let assemblyFormat = "$value";
+}
+
 def Exec_Heads : Exec_Attr<"Heads", "heads"> {
   let summary = "Epilogue of a query/key/value projection: norms, rotation, page writes.";
   let description = [{
     Parts of the linear are, in this order and as far as present: queries, keys, values. Without a value part but
-    with a key part the values are the keys' own projection, normed without gain (`attention_k_eq_v`).
+    with a key part the values are the keys' own projection, normed without gain (`attention_k_eq_v`). Where the
+    layer's pages are quantised, queries, keys and values are rotated as runtime/module/KvLayout.h says.
 
-    Constraints: (c1) `dim` is a multiple of 32 and the linear's tile. (c2) values come with keys, and keys with an
-    element type. (c3) a part has `heads` or `kvHeads` times `dim` rows.
+    Constraints: (c1) `dim` is a multiple of 32 and the linear's tile. (c2) values come with keys, and pages can be of
+    `kvElement`. (c3) a part has `heads` or `kvHeads` times `dim` rows.
   }];
   let parameters = (ins "int64_t":$dim, "int64_t":$heads, "int64_t":$kvHeads, "bool":$query, "bool":$key, "bool":$value,
-                        OptionalParameter<"::mlir::Type">:$kvElement, "::mlir::FloatAttr":$eps);
+                        Exec_Element:$kvElement, "::mlir::FloatAttr":$eps);
 }
 
 def Exec_PerLayer : Exec_Attr<"PerLayer", "per_layer"> {
@@ -175,10 +182,12 @@ def Exec_Linear : Exec_Attr<"Linear", "linear"> {
 def Exec_Attention : Exec_Attr<"Attention", "attention"> {
   let summary = "Kernel: attention of one row and one K/V head's queries over pages, tile by absolute tile.";
   let description = [{
-    Constraints: (c1) `heads` is a multiple of `kvHeads`. (c2) `dim` is a multiple of 32. (c3) `window >= 0` (0: all), K/V
-    are f32, f16 or bf16. (c4) the result has a form.
+    With quantised pages the queries are rotated already and the result is rotated back.
+
+    Constraints: (c1) `heads` is a multiple of `kvHeads`. (c2) `dim` is a multiple of 32. (c3) `window >= 0` (0: all), and
+    pages can be of `kvElement`. (c4) the result has a form.
   }];
-  let parameters = (ins "int64_t":$heads, "int64_t":$kvHeads, "int64_t":$dim, "int64_t":$window, "::mlir::Type":$kvElement,
+  let parameters = (ins "int64_t":$heads, "int64_t":$kvHeads, "int64_t":$dim, "int64_t":$window, Exec_Element:$kvElement,
                         "::mlir::FloatAttr":$scale, "::g4::exec::FormsAttr":$forms);
 }
 
@@ -291,9 +300,10 @@ def Exec_WeightOp : Exec_Op<"weight", [Pure]> {
 def Exec_KvOp : Exec_Op<"kv", [Pure]> {
   let summary = "The K/V pages of a layer that has its own.";
   let description = [{
-    Constraints: (c1) layer and window are not negative, heads and dim are positive. (c2) `element` is f32, f16 or bf16.
+    Constraints: (c1) layer and window are not negative, heads and dim are positive. (c2) pages can be of `element`:
+    f32, f16, bf16, and for a dim that is a multiple of 32 also q8_0 and q4_0.
   }];
-  let arguments = (ins I64Attr:$layer, I64Attr:$window, I64Attr:$heads, I64Attr:$dim, TypeAttr:$element);
+  let arguments = (ins I64Attr:$layer, I64Attr:$window, I64Attr:$heads, I64Attr:$dim, Exec_ElementAttr:$element);
   let results = (outs Exec_Kv:$result);
   let assemblyFormat = "`layer` $layer `window` $window `heads` $heads `dim` $dim $element attr-dict";
   let hasVerifier = 1; // kv_c1, kv_c2

@@ -99,8 +99,8 @@ LogicalResult KvOp::verify() {
   if (getLayer() < 0 || getHeads() <= 0 || getDim() <= 0 || getWindow() < 0) // kv_c1
     return emitOpError("has ") << getHeads() << " heads of " << getDim() << " in layer " << getLayer() << " with a window of "
                                << getWindow();
-  if (Type e = getElement(); !e.isF32() && !e.isF16() && !e.isBF16()) // kv_c2
-    return emitOpError("stores ") << e << ", expected f32, f16 or bf16";
+  if (!kvLayout(getElement().getValue(), getHeads(), getDim())) // kv_c2
+    return emitOpError("has no pages of ") << gguf::stringifyElementType(getElement().getValue()) << " for heads of " << getDim();
   return success();
 }
 
@@ -132,7 +132,7 @@ static bool fits(Value operand, const Argument &argument) {
     return flat && !argument.written && argument.element.isF32() == (weight.getStorage() == Storage::vector) &&
            (argument.element.isF32() || argument.element.isSignlessInteger(8));
   if (auto kv = operand.getDefiningOp<KvOp>())
-    return flat && argument.element == kv.getElement();
+    return flat && argument.element == kvMemoryType(kv.getContext(), kv.getElement().getValue(), argument.name == kKvScales);
   if (auto slot = operand.getDefiningOp<SlotOp>()) {
     bool rope = slot.getKind() == SlotKind::rope_sliding || slot.getKind() == SlotKind::rope_global;
     return !argument.written && (rope ? argument.element.isF32() : flat && argument.element.isSignlessInteger(32));

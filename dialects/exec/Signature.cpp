@@ -31,6 +31,16 @@ public:
     }
   }
 
+  void kv(gguf::ElementType element, bool written) {
+    auto add = [&](std::string name, bool scales) {
+      Type type = kvMemoryType(f32.getContext(), element, scales);
+      written ? write(std::move(name), type) : read(std::move(name), type);
+    };
+    add("kv", false);
+    if (!gguf::isFloat(element))
+      add(kKvScales, true);
+  }
+
   /// A row chain's arguments. As a prologue its norm stays in scratch.
   void row(RowAttr r, bool prologue) {
     switch (r.getSource()) {
@@ -117,7 +127,7 @@ public:
         read("sequences", i32);
         read("blocks", i32);
         read("blocks_stride", i32);
-        write("kv", h.getKvElement());
+        kv(h.getKvElement(), /*written=*/true);
       }
       break;
     }
@@ -135,7 +145,7 @@ public:
     for (const char *name : {"count", "map", "positions", "sequences", "blocks", "blocks_stride"})
       read(name, i32);
     read("q", f32, a.getHeads() * a.getDim());
-    read("kv", a.getKvElement());
+    kv(a.getKvElement(), /*written=*/false);
     activation("out", a.getHeads() * a.getDim(), a.getForms().getF32(), a.getForms().getQ8(), true);
   }
 
@@ -181,6 +191,20 @@ MemRefType Argument::type() const {
   if (columns)
     shape.push_back(columns);
   return MemRefType::get(shape, element);
+}
+
+std::optional<module::KvLayout> kvLayout(gguf::ElementType element, int64_t heads, int64_t dim) {
+  return module::kvLayout(gguf::stringifyElementType(element), heads, dim);
+}
+
+Type kvMemoryType(MLIRContext *context, gguf::ElementType element, bool scales) {
+  if (scales || element == gguf::ElementType::kF16)
+    return Float16Type::get(context);
+  if (element == gguf::ElementType::kF32)
+    return Float32Type::get(context);
+  if (element == gguf::ElementType::kBF16)
+    return BFloat16Type::get(context);
+  return IntegerType::get(context, 8);
 }
 
 bool isFloatElement(gguf::ElementType element) {

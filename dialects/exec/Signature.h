@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dialects/exec/ExecDialect.h"
+#include "runtime/module/KvLayout.h"
 
 #include <string>
 
@@ -31,6 +32,13 @@ struct Geometry {
   int64_t rowsPerItem, itemsPerBlock;
 };
 Geometry geometryOf(mlir::Attribute spec);
+
+/// Pages of quantised K/V are bound twice: as the bytes of codes and, under this name, as f16 for the scales.
+inline constexpr const char *kKvScales = "kv.scale";
+/// The layout of a layer's pages; nothing when they cannot be of this element.
+std::optional<module::KvLayout> kvLayout(gguf::ElementType element, int64_t heads, int64_t dim);
+/// The element of the memref through which a kernel accesses pages: of their values or codes, or of their scales.
+mlir::Type kvMemoryType(mlir::MLIRContext *context, gguf::ElementType element, bool scales);
 
 /// True when the packed layout of `element` holds plain floats, which are multiplied with f32 activations always.
 bool isFloatElement(gguf::ElementType element);

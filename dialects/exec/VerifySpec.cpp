@@ -14,7 +14,6 @@ constexpr int64_t kBlock = 32; // columns of a weight block, and of a block of q
 constexpr int64_t kLanes = 16; // rows of a group of packed rows
 
 bool positiveMultiple(int64_t n, int64_t of) { return n > 0 && n % of == 0; }
-bool isKvElement(Type type) { return type && (type.isF32() || type.isF16() || type.isBF16()); }
 
 class Verifier {
 public:
@@ -46,6 +45,12 @@ public:
   LogicalResult forms(FormsAttr f, StringRef what) {
     if (!f || (!f.getF32() && !f.getQ8()))
       return error() << what << " is written in no form";
+    return success();
+  }
+
+  LogicalResult pages(gguf::ElementType element, int64_t heads, int64_t dim) {
+    if (!kvLayout(element, heads, dim))
+      return error() << "there are no K/V pages of " << gguf::stringifyElementType(element) << " for heads of " << dim;
     return success();
   }
 
@@ -163,8 +168,10 @@ public:
     if (!positiveMultiple(h.getDim(), kBlock) || h.getHeads() <= 0 || h.getKvHeads() <= 0 ||
         l.getTile() != h.getDim()) // heads_c1
       return error() << "heads of " << h.getDim() << " do not fit a tile of " << l.getTile() << " outputs";
-    if ((h.getValue() && !h.getKey()) || (h.getKey() != isKvElement(h.getKvElement()))) // heads_c2
-      return error() << "values are written with their keys, and both in f32, f16 or bf16";
+    if (h.getValue() && !h.getKey()) // heads_c2
+      return error() << "values are written with their keys";
+    if (failed(pages(h.getKvElement(), h.getKvHeads(), h.getDim()))) // heads_c2
+      return failure();
     SmallVector<int64_t> wanted;
     if (h.getQuery())
       wanted.push_back(h.getHeads());
@@ -181,8 +188,10 @@ public:
       return error() << a.getHeads() << " query heads cannot share " << a.getKvHeads() << " K/V heads";
     if (failed(width(a.getDim(), "a head"))) // attention_c2
       return failure();
-    if (a.getWindow() < 0 || !isKvElement(a.getKvElement())) // attention_c3
-      return error() << "K/V of " << a.getKvElement() << " with a window of " << a.getWindow();
+    if (a.getWindow() < 0) // attention_c3
+      return error() << "a window of " << a.getWindow();
+    if (failed(pages(a.getKvElement(), a.getKvHeads(), a.getDim()))) // attention_c3
+      return failure();
     return forms(a.getForms(), "the result"); // attention_c4
   }
 

@@ -49,7 +49,8 @@ def Gemma_ActivationTypeAttr : EnumAttr<Gemma_Dialect, Gemma_ActivationType, "ac
 }
 
 def Gemma_KvElement : Gemma_Enum<"KvElement", "what the K/V pages hold", [
-    Gemma_Case<"kF32", 0, "f32">, Gemma_Case<"kF16", 1, "f16">, Gemma_Case<"kBF16", 2, "bf16">]>;
+    Gemma_Case<"kF32", 0, "f32">, Gemma_Case<"kF16", 1, "f16">, Gemma_Case<"kBF16", 2, "bf16">,
+    Gemma_Case<"kQ8_0", 3, "q8_0">, Gemma_Case<"kQ4_0", 4, "q4_0">]>;
 def Gemma_KvElementAttr : EnumAttr<Gemma_Dialect, Gemma_KvElement, "kv_element"> {
   let assemblyFormat = "`<` $value `>`";
 }

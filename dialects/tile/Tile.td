@@ -17,7 +17,7 @@ def Tile_Dialect : Dialect {
     A strip in memory starts at a multiple of sixteen elements, so that an element is always the same lane's, and
     conditions and loop bounds are scalars, so that all lanes take the same way.
     What needs more than that is an op of this dialect: decoding packed weights, dot products with them,
-    reductions across a strip and barriers between lanes. It must not grow into a language of its own.
+    reductions across a strip, a rotation of its elements and barriers between lanes. It must not grow into a language of its own.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -137,6 +137,20 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let results = (outs AnyTypeOf<[F32, I32]>:$result);
   let assemblyFormat = "`` $kind $value attr-dict `:` type($value) `->` type($result)";
   let hasVerifier = 1;
+}
+
+def Tile_HadamardOp : Tile_Op<"hadamard", [Pure]> {
+  let summary = "Multiplies a strip by the Walsh-Hadamard matrix of order sixteen, without its factor 1/4.";
+  let description = [{
+    Four stages, for the distances 1, 2, 4, 8: of two elements that far apart, `a` before `b`, the first becomes
+    `a + b` and the second `a - b`. The order is part of the meaning: all targets give the same bits.
+    ```mlir
+    %h = tile.hadamard %v
+    ```
+  }];
+  let arguments = (ins Tile_F32Strip:$value);
+  let results = (outs Tile_F32Strip:$result);
+  let assemblyFormat = "$value attr-dict";
 }
 
 def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {

@@ -82,7 +82,7 @@ def QuantizePass : Gemma_Pass<"gemma-quantize"> {
   }];
   let options = [
     Option<"activations", "activations", "std::string", "\"int8\"", "what linear layers read: int8 or f32">,
-    Option<"kv", "kv", "std::string", "\"f16\"", "what the K/V pages hold: f32, f16 or bf16">,
+    Option<"kv", "kv", "std::string", "\"f16\"", "what the K/V pages hold: f32, f16, bf16, q8_0 or q4_0">,
     Option<"quantize", "quantize", "std::string", "\"\"", "the type to quantise ordinary matrices to; empty: none">,
     Option<"rules", "rules", "std::string", "\"\"", "path of a file with a pattern and a type on each line">,
     Option<"imatrix", "imatrix", "std::string", "\"\"", "path of an importance matrix">,

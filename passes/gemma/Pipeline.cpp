@@ -12,7 +12,7 @@ namespace {
 struct Flags : PassPipelineOptions<Flags> {
   Option<std::string> activations{*this, "activations", llvm::cl::desc("int8 or f32"),
                                   llvm::cl::init("int8")};
-  Option<std::string> kv{*this, "kv", llvm::cl::desc("f32, f16 or bf16"), llvm::cl::init("f16")};
+  Option<std::string> kv{*this, "kv", llvm::cl::desc("f32, f16, bf16, q8_0 or q4_0"), llvm::cl::init("f16")};
   Option<std::string> quantize{*this, "quantize", llvm::cl::desc("type that matrices are quantised to")};
   Option<std::string> rules{*this, "rules", llvm::cl::desc("path of a rules file")};
   Option<std::string> imatrix{*this, "imatrix", llvm::cl::desc("path of an importance matrix")};

@@ -105,7 +105,7 @@ struct QuantizePass : impl::QuantizePassBase<QuantizePass> {
     }
     std::optional<KvElement> element = symbolizeKvElement(kv.getValue());
     if (!element) {
-      getOperation().emitError() << "K/V is '" << kv.getValue() << "', expected f32, f16 or bf16";
+      getOperation().emitError() << "K/V is '" << kv.getValue() << "', expected f32, f16, bf16, q8_0 or q4_0";
       return signalPassFailure();
     }
     if (*activation == ActivationType::kF32 && *element != KvElement::kF32) {

@@ -4,7 +4,7 @@
 // position only: not on the chunk it came in, the rows beside it or the pages' places. Positions outside
 // [position - window, position] are never read as values, and their scores are replaced, not multiplied by
 // zero: free and partly filled pages may hold NaN.
-#include "passes/lower/TileBuilder.h"
+#include "passes/lower/KvPages.h"
 
 using namespace mlir;
 using namespace g4::exec;
@@ -20,15 +20,20 @@ constexpr float kMasked = -1.0e30f;
 class AttentionKernel {
 public:
   AttentionKernel(TileBuilder &t, AttentionAttr spec)
-      : t(t), spec(spec), group(spec.getHeads() / spec.getKvHeads()), dim(spec.getDim()) {}
+      : t(t), spec(spec), pages(t, spec.getKvElement(), spec.getKvHeads(), spec.getDim()),
+        group(spec.getHeads() / spec.getKvHeads()), dim(spec.getDim()) {}
   void build();
 
 private:
   void item(Value row, Value head);
-  void page(Value key0, Value value0, Value lower, Value upper);
-  void scores(Value key0, Value strip, Value lower, Value upper);
+  void page(KvPages::Place keys, KvPages::Place values, Value lower, Value upper);
+  void scores(KvPages::Place keys, Value strip, Value lower, Value upper);
+  /// Products of queries [g, g + n) with the sixteen keys of a strip.
+  TileBuilder::Values products(KvPages::Place keys, Value strip, int64_t g, int64_t n);
   void softmax(Value firstStrip, Value lastStrip);
-  void values(Value value0, Value lower, Value upper);
+  void values(KvPages::Place values, Value lower, Value upper);
+  /// Adds sixteen columns, from `column` on, of the values of slots [lower, upper), each times its row of `weights`.
+  void addValues(Value weights, Value column, Value lower, Value upper, function_ref<Value(Value)> valueAt);
   /// Runs body(first head, number of heads) over the group in chunks of kHeadTile.
   void forHeads(function_ref<void(int64_t, int64_t)> body) {
     for (int64_t g = 0; g < group; g += kHeadTile)
@@ -37,28 +42,49 @@ private:
 
   TileBuilder &t;
   AttentionAttr spec;
+  KvPages pages;
   int64_t group, dim;
   Value score, sum, largest, total, lanes; // scratch [group][page], [group][dim], [1][group], [1][group]; 0..15
+  Value scaled; // scratch [group][page], for quantised pages: weights times the scales of a block of values
   Value row, column0;
 };
 
-void AttentionKernel::scores(Value key0, Value strip, Value lower, Value upper) {
-  Value base = t.add(key0, t.mul(strip, t.index(dim * module::kLanes)));
+TileBuilder::Values AttentionKernel::products(KvPages::Place keys, Value strip, int64_t g, int64_t n) {
+  TileBuilder::Values zeros(n, t.splat(0));
+  auto add = [&](TileBuilder::Values sums, Value keys, Value d) {
+    for (int64_t i = 0; i < n; ++i) {
+      Value q = t.load(t.arg("q"), {row, t.add(column0, t.add(t.index((g + i) * dim), d))});
+      sums[i] = t.fma(t.lane(q), keys, sums[i]);
+    }
+    return sums;
+  };
+  if (!pages.isQuantised())
+    return t.loop(t.index(0), t.index(dim), 1, zeros, [&](Value d, ValueRange acc) {
+      return add(TileBuilder::Values(acc), pages.keyStrip(keys, strip, d), d);
+    });
+  // The codes of a block are summed before its scales are known.
+  return t.loop(t.index(0), t.index(pages.blocks()), 1, zeros, [&](Value block, ValueRange acc) {
+    Value first = t.mul(block, t.index(module::kKvBlock));
+    auto sums = t.loop(t.index(0), t.index(pages.codeRows()), 1, zeros, [&](Value j, ValueRange inner) {
+      TileBuilder::Values sums(inner);
+      for (auto [i, codes] : llvm::enumerate(pages.keyCodes(keys, strip, block, j)))
+        sums = add(std::move(sums), codes, t.add(first, t.add(j, t.index(pages.codeRows() * i))));
+      return sums;
+    });
+    Value scales = pages.keyScales(keys, strip, block);
+    for (int64_t i = 0; i < n; ++i)
+      sums[i] = t.fma(sums[i], scales, acc[i]);
+    return sums;
+  });
+}
+
+void AttentionKernel::scores(KvPages::Place keys, Value strip, Value lower, Value upper) {
   Value keyLane = t.add(t.lane(arith::IndexCastOp::create(t.b, t.loc, t.b.getI32Type(), t.mul(strip, t.index(16)))), lanes);
   auto bound = [&](Value v) { return t.lane(arith::IndexCastOp::create(t.b, t.loc, t.b.getI32Type(), v)); };
   Value inside = arith::AndIOp::create(t.b, t.loc, t.compare(arith::CmpIPredicate::sge, keyLane, bound(lower)),
                                        t.compare(arith::CmpIPredicate::slt, keyLane, bound(upper)));
   forHeads([&](int64_t g, int64_t n) {
-    TileBuilder::Values zeros(n, t.splat(0));
-    auto sums = t.loop(t.index(0), t.index(dim), 1, zeros, [&](Value d, ValueRange acc) {
-      Value keys = t.loadStrip(t.arg("kv"), {t.add(base, t.mul(d, t.index(module::kLanes)))});
-      TileBuilder::Values next;
-      for (int64_t i = 0; i < n; ++i) {
-        Value q = t.load(t.arg("q"), {row, t.add(column0, t.add(t.index((g + i) * dim), d))});
-        next.push_back(t.fma(t.lane(q), keys, acc[i]));
-      }
-      return next;
-    });
+    auto sums = products(keys, strip, g, n);
     for (int64_t i = 0; i < n; ++i) {
       Value s = sums[i];
       if (float scale = spec.getScale().getValueAsDouble(); scale != 1.0f)
@@ -92,32 +118,52 @@ void AttentionKernel::softmax(Value firstStrip, Value lastStrip) {
   });
 }
 
-void AttentionKernel::values(Value value0, Value lower, Value upper) {
-  t.forEach(t.index(0), t.index(dim), 16, [&](Value d) {
-    forHeads([&](int64_t g, int64_t n) {
-      TileBuilder::Values init;
+void AttentionKernel::addValues(Value weights, Value column, Value lower, Value upper, function_ref<Value(Value)> valueAt) {
+  forHeads([&](int64_t g, int64_t n) {
+    TileBuilder::Values init;
+    for (int64_t i = 0; i < n; ++i)
+      init.push_back(t.loadStrip(sum, {t.index(g + i), column}));
+    auto sums = t.loop(lower, upper, 1, init, [&](Value key, ValueRange acc) {
+      Value v = valueAt(key);
+      TileBuilder::Values next;
       for (int64_t i = 0; i < n; ++i)
-        init.push_back(t.loadStrip(sum, {t.index(g + i), d}));
-      auto sums = t.loop(lower, upper, 1, init, [&](Value key, ValueRange acc) {
-        Value v = t.loadStrip(t.arg("kv"), {t.add(value0, t.add(t.mul(key, t.index(dim)), d))});
-        TileBuilder::Values next;
-        for (int64_t i = 0; i < n; ++i)
-          next.push_back(t.fma(t.lane(t.load(score, {t.index(g + i), key})), v, acc[i]));
-        return next;
-      });
-      for (int64_t i = 0; i < n; ++i)
-        t.storeStrip(sums[i], sum, {t.index(g + i), d});
+        next.push_back(t.fma(t.lane(t.load(weights, {t.index(g + i), key})), v, acc[i]));
+      return next;
     });
+    for (int64_t i = 0; i < n; ++i)
+      t.storeStrip(sums[i], sum, {t.index(g + i), column});
   });
 }
 
-void AttentionKernel::page(Value key0, Value value0, Value lower, Value upper) {
+void AttentionKernel::values(KvPages::Place values, Value lower, Value upper) {
+  if (!pages.isQuantised()) {
+    t.forEach(t.index(0), t.index(dim), 16, [&](Value d) {
+      addValues(score, d, lower, upper, [&](Value key) { return pages.valueStrip(values, key, d); });
+    });
+    return;
+  }
+  Value zero = t.index(0), firstStrip = t.div(lower, t.index(16)), lastStrip = t.ceilDiv(upper, 16);
+  t.forEach(zero, t.index(pages.blocks()), 1, [&](Value block) {
+    t.forEach(firstStrip, lastStrip, 1, [&](Value strip) {
+      Value scales = pages.valueScales(values, strip, block), slot = t.mul(strip, t.index(16));
+      t.forEach(zero, t.index(group), 1, [&](Value g) {
+        t.storeStrip(t.mulf(t.loadStrip(score, {g, slot}), scales), scaled, {g, slot});
+      });
+    });
+    for (int64_t half : {0, 1}) {
+      Value column = t.add(t.mul(block, t.index(module::kKvBlock)), t.index(16 * half));
+      addValues(scaled, column, lower, upper, [&](Value key) { return pages.valueCodes(values, key, block, half); });
+    }
+  });
+}
+
+void AttentionKernel::page(KvPages::Place keys, KvPages::Place values, Value lower, Value upper) {
   Value firstStrip = t.div(lower, t.index(16)), lastStrip = t.ceilDiv(upper, 16);
-  t.forEach(firstStrip, lastStrip, 1, [&](Value strip) { scores(key0, strip, lower, upper); });
+  t.forEach(firstStrip, lastStrip, 1, [&](Value strip) { scores(keys, strip, lower, upper); });
   tile::BarrierOp::create(t.b, t.loc);
   softmax(firstStrip, lastStrip);
   tile::BarrierOp::create(t.b, t.loc);
-  values(value0, lower, upper);
+  this->values(values, lower, upper);
   tile::BarrierOp::create(t.b, t.loc);
 }
 
@@ -138,18 +184,17 @@ void AttentionKernel::item(Value rowOfSet, Value head) {
     t.forEach(zero, t.index(dim), 16, [&](Value d) { t.storeStrip(t.splat(0), sum, {g, d}); });
   });
   Value blocks = t.mul(sequence, t.loadIndex(t.arg("blocks_stride"), {zero}));
-  int64_t pageElements = 2 * spec.getKvHeads() * module::kPageTokens * dim, headElements = module::kPageTokens * dim;
   t.forEach(t.div(lower, tokens), t.ceilDiv(upper, module::kPageTokens), 1, [&](Value p) {
     Value start = t.mul(p, tokens);
-    Value base = t.mul(t.loadIndex(t.arg("blocks"), {t.add(blocks, p)}), t.index(pageElements));
-    Value key0 = t.add(base, t.mul(head, t.index(headElements)));
-    Value value0 = t.add(key0, t.index(spec.getKvHeads() * headElements));
-    page(key0, value0, t.sub(t.max(lower, start), start), t.sub(t.min(upper, t.add(start, tokens)), start));
+    Value number = t.loadIndex(t.arg("blocks"), {t.add(blocks, p)});
+    page(pages.keys(number, head), pages.values(number, head), t.sub(t.max(lower, start), start), t.sub(t.min(upper, t.add(start, tokens)), start));
   });
   t.forEach(zero, t.index(group), 1, [&](Value g) {
     Value inverse = t.lane(t.divf(t.f32(1.0f), t.load(total, {zero, g})));
-    t.writeActivation(t.activation("out"), row, t.add(column0, t.mul(g, t.index(dim))), dim,
-                      [&](Value k) { return t.mulf(t.loadStrip(sum, {g, k}), inverse); });
+    auto result = [&](Value k) { return t.mulf(t.loadStrip(sum, {g, k}), inverse); };
+    if (pages.isQuantised())
+      pages.rotate(sum, g, [&](Value k, Value v) { t.storeStrip(v, sum, {g, k}); });
+    t.writeActivation(t.activation("out"), row, t.add(column0, t.mul(g, t.index(dim))), dim, result);
   });
 }
 
@@ -158,6 +203,8 @@ void AttentionKernel::build() {
   sum = t.scratch({group, dim});
   largest = t.scratch({1, group});
   total = t.scratch({1, group});
+  if (pages.isQuantised())
+    scaled = t.scratch({group, module::kPageTokens});
   SmallVector<int32_t> iota;
   for (int32_t i = 0; i < int32_t(module::kLanes); ++i)
     iota.push_back(i);

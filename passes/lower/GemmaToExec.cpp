@@ -108,11 +108,7 @@ LogicalResult Lowering::run() {
   if (!model.getActivations() || !model.getKvType())
     return model.emitOpError("has no activation and K/V types: run gemma-quantize first");
   int8 = *model.getActivations() == gemma::ActivationType::kInt8;
-  switch (*model.getKvType()) {
-  case gemma::KvElement::kF32: kvElement = b.getF32Type(); break;
-  case gemma::KvElement::kF16: kvElement = b.getF16Type(); break;
-  case gemma::KvElement::kBF16: kvElement = b.getBF16Type(); break;
-  }
+  kvElement = *gguf::symbolizeElementType(gemma::stringifyKvElement(*model.getKvType())); // the same names
   kernels.setInsertionPoint(model);
   b.setInsertionPoint(model);
   auto program = ProgramOp::create(b, model.getLoc(), "step", maxRows, maxRows, maxLogitRows, model->getAttrDictionary(), IntegerAttr(), IntegerAttr());

@@ -114,7 +114,7 @@ private:
   int64_t maxRows, maxLogitRows;
   Location loc = UnknownLoc::get(b.getContext());
   bool int8 = false;
-  Type kvElement;
+  gguf::ElementType kvElement;
   OpBuilder kernels{b.getContext()};
   unsigned kernelCount = 0;
   DenseMap<Value, ActivationBuffers> activations; ///< by gemma value

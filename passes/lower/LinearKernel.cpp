@@ -1,5 +1,5 @@
 // Linear kernels: prologue, packed contraction, epilogue. See #exec.linear.
-#include "passes/lower/TileBuilder.h"
+#include "passes/lower/KvPages.h"
 
 using namespace mlir;
 using namespace g4::exec;
@@ -31,15 +31,15 @@ private:
   void heads(Value first, Value n, Value item);
   void oneHead(Value first, Value n, unsigned part, Value head, StringRef kind);
   void perLayer(Value first, Value n, Value item);
-  void writeKeys(Value row, Value head, Value m, Value rotated);
   void writeValues(Value row, Value head, Value m);
-  /// (row of the page's first position in blocks, slot): element offset of this row's page and its slot in it.
+  /// The page of this row's position, and the position's slot in it.
   std::pair<Value, Value> pageOf(Value row);
 
   TileBuilder &t;
   LinearAttr spec;
   Activation input;
   Value tileScratch, rotated;
+  std::optional<KvPages> pages; // of heads
 };
 
 void LinearKernel::contractTile(Value first, Value n, ArrayRef<unsigned> parts, Value firstGroup, int64_t columns,
@@ -88,38 +88,24 @@ void LinearKernel::geglu(Value first, Value n, Value item) {
 }
 
 std::pair<Value, Value> LinearKernel::pageOf(Value row) {
-  HeadsAttr h = spec.getHeads();
   Value pageTokens = t.index(module::kPageTokens);
   Value position = t.loadIndex(t.arg("positions"), {row}), sequence = t.loadIndex(t.arg("sequences"), {row});
   Value stride = t.loadIndex(t.arg("blocks_stride"), {t.index(0)});
   Value page = t.loadIndex(t.arg("blocks"), {t.add(t.mul(sequence, stride), t.div(position, pageTokens))});
-  int64_t pageElements = 2 * h.getKvHeads() * module::kPageTokens * h.getDim();
-  return {t.mul(page, t.index(pageElements)), t.rem(position, pageTokens)};
-}
-
-void LinearKernel::writeKeys(Value row, Value head, Value m, Value keys) {
-  int64_t dim = spec.getHeads().getDim(), lanes = module::kLanes;
-  auto [page, slot] = pageOf(row);
-  // K [heads][page_tokens / 16][dim][16]
-  Value strip = t.add(t.mul(head, t.index(module::kPageTokens / lanes)), t.div(slot, t.index(lanes)));
-  Value base = t.add(t.add(page, t.mul(strip, t.index(dim * lanes))), t.rem(slot, t.index(lanes)));
-  t.forEach(t.index(0), t.index(dim), 1, [&](Value d) {
-    Value v = t.narrow(t.load(keys, {m, d}), spec.getHeads().getKvElement());
-    t.store(v, t.arg("kv"), {t.add(base, t.mul(d, t.index(lanes)))});
-  });
+  return {page, t.rem(position, pageTokens)};
 }
 
 void LinearKernel::writeValues(Value row, Value head, Value m) {
   HeadsAttr h = spec.getHeads();
   int64_t dim = h.getDim();
   Value f = t.lane(t.rmsFactor(dim, h.getEps().getValueAsDouble(), [&](Value k) { return t.loadStrip(tileScratch, {m, k}); }));
-  auto [page, slot] = pageOf(row);
-  // V [heads][page_tokens][dim], after the page's keys
-  Value vector = t.add(t.mul(t.add(head, t.index(h.getKvHeads())), t.index(module::kPageTokens)), slot);
-  Value base = t.add(page, t.mul(vector, t.index(dim)));
   t.forEach(t.index(0), t.index(dim), 16, [&](Value k) {
-    t.storeStrip(t.mulf(t.loadStrip(tileScratch, {m, k}), f), t.arg("kv"), {t.add(base, k)});
+    t.storeStrip(t.mulf(t.loadStrip(tileScratch, {m, k}), f), tileScratch, {m, k});
   });
+  if (pages->isQuantised())
+    pages->rotate(tileScratch, m, [&](Value k, Value v) { t.storeStrip(v, tileScratch, {m, k}); });
+  auto [page, slot] = pageOf(row);
+  pages->storeValue(pages->values(page, head), slot, tileScratch, m);
 }
 
 void LinearKernel::oneHead(Value first, Value n, unsigned part, Value head, StringRef kind) {
@@ -134,8 +120,10 @@ void LinearKernel::oneHead(Value first, Value n, unsigned part, Value head, Stri
       Value gain = t.arg(kind == "query" ? "q_norm" : "k_norm"), rope = t.arg("rope");
       Value f = t.lane(
           t.rmsFactor(dim, h.getEps().getValueAsDouble(), [&](Value k) { return t.loadStrip(tileScratch, {m, k}); }));
-      Value to = kind == "query" ? t.arg("q") : rotated, toRow = kind == "query" ? inSet : m;
-      Value to0 = kind == "query" ? t.mul(head, t.index(dim)) : t.index(0);
+      // Rotated by position; queries and keys of quantised pages then by blocks (KvPages::rotate).
+      Value q0 = t.mul(head, t.index(dim));
+      bool direct = kind == "query" && !pages->isQuantised();
+      Value to = direct ? t.arg("q") : rotated, toRow = direct ? inSet : m, to0 = direct ? q0 : t.index(0);
       t.forEach(t.index(0), t.index(half), 16, [&](Value j) {
         Value j1 = t.add(j, t.index(half));
         auto normed = [&](Value k) {
@@ -146,9 +134,18 @@ void LinearKernel::oneHead(Value first, Value n, unsigned part, Value head, Stri
         t.storeStrip(t.subf(t.mulf(x0, cos), t.mulf(x1, sin)), to, {toRow, t.add(to0, j)});
         t.storeStrip(t.addf(t.mulf(x1, cos), t.mulf(x0, sin)), to, {toRow, t.add(to0, j1)});
       });
+      if (pages->isQuantised())
+        pages->rotate(rotated, m, [&](Value k, Value v) {
+          if (kind == "query")
+            t.storeStrip(v, t.arg("q"), {inSet, t.add(q0, k)});
+          else
+            t.storeStrip(v, rotated, {m, k});
+        });
     }
-    if (kind == "key")
-      writeKeys(row, head, m, rotated);
+    if (kind == "key") {
+      auto [page, slot] = pageOf(row);
+      pages->storeKey(pages->keys(page, head), slot, rotated, m);
+    }
     if (kind == "value" || (kind == "key" && !h.getValue()))
       writeValues(row, head, m);
   });
@@ -217,6 +214,7 @@ void LinearKernel::build() {
   if (HeadsAttr h = spec.getHeads()) {
     perBlock = (h.getQuery() ? h.getHeads() : 0) + (h.getKey() ? h.getKvHeads() : 0) + (h.getValue() ? h.getKvHeads() : 0);
     rotated = t.scratch({rows, h.getDim()});
+    pages.emplace(t, h.getKvElement(), h.getKvHeads(), h.getDim());
   }
   if (PerLayerAttr p = spec.getPerLayer())
     rotated = t.scratch({1, p.getWidth()});

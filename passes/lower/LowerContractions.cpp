@@ -157,9 +157,9 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
   if (append) {
     auto type = append.getKv().getType();
     Value kv = KvOp::create(b, append.getLoc(), KvType::get(b.getContext()), gemma::getLayer(append).value_or(0), type.getWindow(), type.getHeads(),
-                            type.getDim(), kvElement);
+                            type.getDim(), ElementAttr::get(context, kvElement));
     kvs[append.getKv()] = kv;
-    operands["kv"] = kv;
+    operands["kv"] = operands[kKvScales] = kv;
     operands["positions"] = slot(SlotKind::positions);
     operands["sequences"] = slot(SlotKind::sequences);
     operands["blocks"] = slot(sliding ? SlotKind::blocks_sliding : SlotKind::blocks_global);
@@ -173,7 +173,7 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
     macs += parts.back().getRows() * parts.back().getColumns();
     items += parts.back().getRows() / dim;
   }
-  auto attr = HeadsAttr::get(context, dim, heads, facts.getKvHeads(), query, key, value, append ? kvElement : Type(),
+  auto attr = HeadsAttr::get(context, dim, heads, facts.getKvHeads(), query, key, value, kvElement,
                              f32(model.getEps().convertToFloat()));
   auto spec = LinearAttr::get(context, parts[0].getColumns(), int8, parts, Epilogue::heads, dim, rowsPerItem, row, {},
                               attr, {}, {});
@@ -196,7 +196,7 @@ LogicalResult Lowering::lowerAttention(gemma::AttentionOp op) {
   operands["blocks"] = slot(sliding ? SlotKind::blocks_sliding : SlotKind::blocks_global);
   operands["blocks_stride"] = slot(SlotKind::counts, sliding ? module::kCountBlocksSliding : module::kCountBlocksGlobal);
   operands["q"] = buffers.lookup(op.getQ());
-  operands["kv"] = kvs.lookup(op.getKv());
+  operands["kv"] = operands[kKvScales] = kvs.lookup(op.getKv());
   put(operands, "out", out);
   auto spec = AttentionAttr::get(b.getContext(), op.getHeads(), type.getHeads(), type.getDim(), type.getWindow(), kvElement,
                                  op.getScaleAttr(), FormsAttr::get(b.getContext(), forms.f32, forms.q8));

@@ -50,9 +50,10 @@ struct Engine::Impl {
 namespace {
 
 kv::Element kvElement(fb::Element element) {
-  return element == fb::Element::f32   ? kv::Element::kF32
-         : element == fb::Element::f16 ? kv::Element::kF16
-                                       : kv::Element::kBf16;
+  return element == fb::Element::f32    ? kv::Element::kF32
+         : element == fb::Element::f16  ? kv::Element::kF16
+         : element == fb::Element::bf16 ? kv::Element::kBf16
+                                        : kv::Element::kQuantised;
 }
 
 RopeAngles ropeAngles(const fb::Rope *rope) {

@@ -18,7 +18,8 @@ void fillNan(std::byte *data, uint64_t bytes, Element element) {
       std::memcpy(data + i, &nan, sizeof nan);
     return;
   }
-  const uint16_t nan = element == Element::kF16 ? 0x7e00 : 0x7fc0;
+  // The same bytes fill codes: a code that is read brings its scale, which is NaN.
+  const uint16_t nan = element == Element::kBf16 ? 0x7fc0 : 0x7e00;
   for (uint64_t i = 0; i + sizeof nan <= bytes; i += sizeof nan)
     std::memcpy(data + i, &nan, sizeof nan);
 }

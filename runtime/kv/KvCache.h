@@ -14,13 +14,14 @@ namespace g4::kv {
 enum class PageClass : uint8_t { kSliding, kGlobal };
 inline constexpr size_t kPageClasses = 2;
 
-enum class Element : uint8_t { kF32, kF16, kBf16 };
+/// What a page holds; kQuantised: codes and f16 scales.
+enum class Element : uint8_t { kF32, kF16, kBf16, kQuantised };
 
 /// One layer that stores K/V.
 struct LayerStore {
   PageClass pageClass;
   Element element;
-  uint64_t pageBytes; ///< one page of this layer: [K | V], laid out as runtime/module/StepAbi.h says
+  uint64_t pageBytes; ///< one page of this layer, laid out as runtime/module/KvLayout.h says
 };
 
 struct Geometry {

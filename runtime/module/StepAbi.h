@@ -44,9 +44,6 @@ enum Count : uint32_t {
 // A kernel that works on the tail set finds the row of tail row i through tail_map, and with it position,
 // sequence and rope angles, which are stored by row.
 //
-// K/V of one layer: pages of `page_bytes`; page id p starts at p * page_bytes. A page is
-//   K [heads][page_tokens / 16][dim][16]   one strip = 16 keys of one dimension
-//   V [heads][page_tokens][dim]
-// Values in free or partly filled pages are never read into a result: they may be NaN.
+// K/V of one layer: pages as KvLayout.h says.
 
 } // namespace g4::module

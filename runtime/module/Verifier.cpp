@@ -2,6 +2,7 @@
 
 #include "runtime/base/Guard.h"
 #include "runtime/module/Format.h"
+#include "runtime/module/KvLayout.h"
 #include "runtime/module/PackedLayout.h"
 #include "runtime/module/StepAbi.h"
 #include "runtime/module/VerifierDetail.h"
@@ -202,21 +203,6 @@ Status checkFacts(const fb::Facts &facts) {
   });
 }
 
-uint64_t elementBytes(fb::Element element) {
-  switch (element) {
-  case fb::Element::f32:
-  case fb::Element::i32:
-    return 4;
-  case fb::Element::f16:
-  case fb::Element::bf16:
-    return 2;
-  case fb::Element::i8:
-  case fb::Element::u8:
-    return 1;
-  }
-  return 0;
-}
-
 Status checkKvLayer(const fb::Facts &facts, const fb::KvLayer &kv) {
   G4_RETURN_IF_ERROR(checkIndex("layer", kv.layer(), facts.layers()->size()));
   G4_RETURN_IF_ERROR(checkEnum("kv_class", kv.kv_class()));
@@ -226,11 +212,13 @@ Status checkKvLayer(const fb::Facts &facts, const fb::KvLayer &kv) {
     return malformed("layer " + std::to_string(kv.layer()) + " has no K/V of its own");
   if (kv.kv_class() != layer.kind() || kv.heads() != layer.kv_heads() || kv.dim() != layer.head_dim())
     return malformed("its shape differs from that of layer " + std::to_string(kv.layer()));
-  const uint64_t expected =
-      2 * uint64_t(kv.heads()) * kv.dim() * facts.page_tokens() * elementBytes(kv.element());
-  if (kv.page_bytes() != expected)
+  const char *element = fb::EnumNameElement(kv.element());
+  const auto layout = kvLayout(element, kv.heads(), kv.dim());
+  if (!layout)
+    return malformed("heads of " + std::to_string(kv.dim()) + " have no pages of " + element);
+  if (kv.page_bytes() != layout->pageBytes())
     return malformed("page_bytes " + std::to_string(kv.page_bytes()) + " are not the " +
-                     std::to_string(expected) + " of its shape");
+                     std::to_string(layout->pageBytes()) + " of its shape");
   return {};
 }
 

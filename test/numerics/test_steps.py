@@ -6,19 +6,23 @@ import common
 from common import EXACT, EXACT_LOGITS, FIXTURES, Case
 
 MODELS = ("e-style", "e-style-kvorder", "dense-keqv", "moe", "unified")
+QUANTISED_KV = {"e-style": "q8_0", "moe": "q4_0"}
 
 
 def reference(model):
     return np.load(FIXTURES / model / "reference.npz")
 
 
-class Grouping(Case):
+def builds(tools, model):
+    """The exact and the default build, and one with quantised K/V: all owe the same bits for every grouping."""
+    path = FIXTURES / model / f"{model}-F32.gguf"
+    yield "exact", tools.compile(path, *EXACT)
+    yield "default", tools.compile(path)
+    if model in QUANTISED_KV:
+        yield f"K/V {QUANTISED_KV[model]}", tools.compile(path, f"--kv={QUANTISED_KV[model]}")
 
-    def artifacts(self, model):
-        """The exact and the default build: both owe the same bits for every grouping."""
-        path = FIXTURES / model / f"{model}-F32.gguf"
-        yield "exact", self.tools.compile(path, *EXACT)
-        yield "default", self.tools.compile(path)
+
+class Grouping(Case):
 
     def test_chunk_sizes_give_the_same_bits(self):
         """100 tokens, more than three windows of every model, in chunks of 1 (decoding one by one) to all at once."""
@@ -26,7 +30,7 @@ class Grouping(Case):
             ids = reference(model)["p100_ids"]
             window = 24 if model == "dense-keqv" else 16
             self.at_least(len(ids), 3 * window + 1, "length")
-            for path, artifact in self.artifacts(model):
+            for path, artifact in builds(self.tools, model):
                 whole = self.tools.logits(artifact, ids)
                 for chunk in (1, 7, 16, 64):
                     with self.subTest(model=model, path=path, chunk=chunk):
@@ -42,7 +46,7 @@ class Grouping(Case):
     def test_thread_counts_give_the_same_bits(self):
         for model in MODELS:
             ids = reference(model)["p40_ids"]
-            for path, artifact in self.artifacts(model):
+            for path, artifact in builds(self.tools, model):
                 one = self.tools.logits(artifact, ids, "--threads", 1)
                 for threads in (2, 3):
                     got = self.tools.logits(artifact, ids, "--threads", threads)
@@ -71,9 +75,8 @@ class Steps(Case):
 
     def artifacts(self):
         for model in MODELS:
-            path = FIXTURES / model / f"{model}-F32.gguf"
-            for kind, flags in (("exact", EXACT), ("default", ())):
-                yield f"{model} {kind}", reference(model), self.tools.compile(path, *flags)
+            for kind, artifact in builds(self.tools, model):
+                yield f"{model} {kind}", reference(model), artifact
 
     def test_a_subset_of_rows_gives_the_same_logits(self):
         """And costs what it should: tail rows are the demanded rows, a step that demands nothing runs no tail."""
@@ -152,6 +155,21 @@ class Steps(Case):
         self.equal(len(sliding), 1, f"different sizes of the sliding class: {sorted(sliding)}")
         each = reports[0]["kv_global_bytes"]
         self.equal([r["kv_global_bytes"] for r in reports], [each * (i + 1) for i in range(16)], "bytes of the global class")
+
+    def test_quantised_kv_takes_as_much_less(self):
+        """34 or 18 bytes for 32 values of 2: what inspect says, and what a step uses."""
+        path = FIXTURES / "e-style/e-style-F32.gguf"
+        used, said = {}, {}
+        for kind in ("f16", "q8_0", "q4_0"):
+            artifact = self.tools.compile(path, *([] if kind == "f16" else [f"--kv={kind}"]))
+            _, (report,) = self.tools.drive(artifact, [step(rows(0, range(300, 340)))])
+            used[kind] = report["kv_sliding_bytes"], report["kv_global_bytes"]
+            facts = self.tools.inspect(artifact)
+            self.equal(facts["facts"]["kv_type"], kind, "K/V type")
+            said[kind] = [c["bytes_per_token"] for c in facts["memory"]["kv"]]
+        for kind, part in (("q8_0", 34), ("q4_0", 18)):
+            self.equal([64 * n for n in used[kind]], [part * n for n in used["f16"]], f"{kind}: pages in use")
+            self.equal([64 * n for n in said[kind]], [part * n for n in said["f16"]], f"{kind}: bytes per token")
 
 
 if __name__ == "__main__":

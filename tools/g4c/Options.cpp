@@ -73,7 +73,7 @@ struct CommandLine {
   cl::opt<std::string> target{"target", cl::desc("Target (cpu)"), cl::init("cpu"), cl::cat(category)};
   cl::list<std::string> cpu{"cpu", cl::CommaSeparated, cl::desc(cpuHelp()), cl::value_desc("levels"), cl::cat(category)};
   cl::opt<std::string> activations{"activations", cl::desc("int8 (default, fast) or f32 (exact; implies --kv=f32 unless given)"), cl::init("int8"), cl::cat(category)};
-  cl::opt<std::string> kv{"kv", cl::desc("K/V cache elements: f16 (default), f32 or bf16"), cl::cat(category)};
+  cl::opt<std::string> kv{"kv", cl::desc("K/V cache elements: f16 (default), f32, bf16, q8_0 or q4_0"), cl::cat(category)};
   cl::opt<std::string> weights{"weights", cl::desc("file (default) or none: compile from shapes alone"), cl::init("file"), cl::cat(category)};
   cl::opt<std::string> quantize{"quantize", cl::desc(quantizeHelp()), cl::value_desc("type"), cl::cat(category)};
   cl::opt<std::string> rules{"quantize-rules", cl::desc("File with a pattern of weight names and a type, or 'keep', on each line; goes before --quantize"), cl::value_desc("file"), cl::cat(category)};
@@ -164,7 +164,7 @@ Options parseOptions(int argc, char **argv) {
   gemma.activations = *activationType;
   auto kvElement = gemma::symbolizeKvElement(!kv.empty() ? std::string(kv) : activations == "f32" ? "f32" : "f16");
   if (!kvElement)
-    usage("--kv=" + kv + ": f16, f32 or bf16");
+    usage("--kv=" + kv + ": f16, f32, bf16, q8_0 or q4_0");
   gemma.kv = *kvElement;
   if (weights != "file" && weights != "none")
     usage("--weights=" + weights + ": file or none");

@@ -119,6 +119,27 @@ void lowerReduce(tile::ReduceOp op) {
   op.erase();
 }
 
+/// Stages of distance 1, 2, 4, 8, as tile.hadamard promises: each element, negated if it is the second of its pair, plus
+/// the other. The product is exact, so fma rounds once, as a sum does.
+void lowerHadamard(tile::HadamardOp op) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Value v = op.getValue();
+  auto type = cast<VectorType>(v.getType());
+  for (int64_t distance = 1; distance < type.getNumElements(); distance *= 2) {
+    SmallVector<int64_t> other;
+    SmallVector<float> sign;
+    for (int64_t i = 0; i < type.getNumElements(); ++i) {
+      other.push_back(i ^ distance);
+      sign.push_back(i & distance ? -1.0f : 1.0f);
+    }
+    Value signs = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, ArrayRef<float>(sign)));
+    v = math::FmaOp::create(b, loc, v, signs, vector::ShuffleOp::create(b, loc, v, v, other));
+  }
+  op.getResult().replaceAllUsesWith(v);
+  op.erase();
+}
+
 struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
   using Base::Base;
   void runOnOperation() override {
@@ -139,12 +160,15 @@ struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
     }
     SmallVector<tile::LoadQuantOp> blocks;
     SmallVector<tile::ReduceOp> reductions;
+    SmallVector<tile::HadamardOp> rotations;
     SmallVector<tile::BarrierOp> barriers;
     getOperation().walk([&](Operation *op) {
       if (auto block = dyn_cast<tile::LoadQuantOp>(op))
         blocks.push_back(block);
       else if (auto reduce = dyn_cast<tile::ReduceOp>(op))
         reductions.push_back(reduce);
+      else if (auto rotation = dyn_cast<tile::HadamardOp>(op))
+        rotations.push_back(rotation);
       else if (auto barrier = dyn_cast<tile::BarrierOp>(op))
         barriers.push_back(barrier);
     });
@@ -157,6 +181,8 @@ struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
     }
     for (tile::ReduceOp reduce : reductions)
       lowerReduce(reduce);
+    for (tile::HadamardOp rotation : rotations)
+      lowerHadamard(rotation);
     for (tile::BarrierOp barrier : barriers) // one thread is all lanes
       barrier.erase();
   }

@@ -1,12 +1,11 @@
 // #exec.attention against softmax in double, for every published head dim and number of query heads per K/V
-// head. What a row must not see is NaN: free slots of its pages, positions outside its window, pages of
-// others.
+// head and every type of K/V. What a row must not see is NaN: free slots of its pages, positions outside its
+// window, pages of others. Quantised pages are compared with what they hold, exactly.
 #include "test/conformance/cpu/KernelHarness.h"
+#include "test/conformance/cpu/KvOracle.h"
 
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <span>
@@ -14,13 +13,14 @@
 namespace g4::conformance {
 namespace {
 
-constexpr int64_t kPage = module::kPageTokens, kLanes = module::kLanes;
+constexpr int64_t kPage = module::kPageTokens;
 
 struct Shape {
   int64_t dim, ratio, kvHeads, window; ///< window 0: everything before
   std::string element;                 ///< of K and V
   std::string scale = "1.0";
   int64_t heads() const { return ratio * kvHeads; }
+  KvOracle pages() const { return {element, kvHeads, dim}; }
   std::string name() const {
     return "d" + std::to_string(dim) + "_r" + std::to_string(ratio) + "_w" + std::to_string(window) + "_" +
            element;
@@ -34,7 +34,8 @@ struct Shape {
 };
 
 /// Head dims 256 and 512 with 1 to 16 query heads per K/V head; windows inside a page, of a page, across
-/// pages and of one position; every element type with both head dims.
+/// pages and of one position; every element type with both head dims. Quantised types with all numbers of query
+/// heads at both, and at 32, where half as many columns are rotated together.
 std::vector<Shape> shapes() {
   std::vector<Shape> result;
   for (int64_t ratio : {1, 2, 4, 8, 16}) {
@@ -45,31 +46,15 @@ std::vector<Shape> shapes() {
     result.push_back({256, 2, 1, element == "f32" ? 64 : 1, element});
     result.push_back({512, 2, 1, 0, element});
   }
+  for (std::string element : {"q8_0", "q4_0"})
+    for (int64_t ratio : {1, 2, 4, 8, 16}) {
+      result.push_back({32, ratio, ratio < 4 ? 2 : 1, 0, element});
+      result.push_back({256, ratio, ratio < 4 ? 2 : 1, 70, element});
+      result.push_back({512, ratio, 1, 0, element});
+    }
   result.push_back({256, 4, 1, 20, "f32", "0.0625"});
   return result;
 }
-
-struct Element {
-  std::string type;
-  size_t bytes() const { return type == "f32" ? 4 : 2; }
-  /// Rounds to what the element can hold.
-  float round(float v) const {
-    if (type == "f16")
-      return static_cast<float>(static_cast<_Float16>(v));
-    return type == "bf16" ? std::bit_cast<float>(std::bit_cast<uint32_t>(v) & 0xffff0000u) : v;
-  }
-  void store(float v, std::byte *to) const {
-    if (type == "f32") {
-      std::memcpy(to, &v, 4);
-    } else if (type == "f16") {
-      auto h = static_cast<_Float16>(v);
-      std::memcpy(to, &h, 2);
-    } else {
-      uint16_t bits = std::bit_cast<uint32_t>(v) >> 16;
-      std::memcpy(to, &bits, 2);
-    }
-  }
-};
 
 /// One step of rows, each in a sequence of its own, so that all it may not see can be NaN.
 struct Step {
@@ -77,7 +62,7 @@ struct Step {
   std::vector<int32_t> positions, map, sequences, blocks, stride{4};
   std::vector<float> q;      ///< [rows][heads][dim], by row of the set
   std::vector<std::byte> kv; ///< pages
-  std::vector<float> k, v;   ///< [rows of the step][positions][kvHeads][dim], what was stored
+  std::vector<float> k, v;   ///< [rows of the step][positions][kvHeads][dim], what the pages hold
   int64_t rows() const { return std::ssize(map); }
   int64_t depth() const { return stride[0] * kPage; }
   int64_t lower(int64_t row, int64_t window) const {
@@ -91,7 +76,7 @@ struct Step {
   Step(const Shape &s, uint32_t seed) : shape(s) {
     std::mt19937 rng(seed);
     std::normal_distribution<float> normal;
-    Element element{s.element};
+    const KvOracle pages = s.pages();
     // Ends of pages and windows, the first position, and one that fills nothing.
     positions = {0, 15, 16, 62, 63, 64, 69, 70, 127, 128, 200, 255};
     int64_t n = std::ssize(positions);
@@ -103,10 +88,9 @@ struct Step {
     for (int64_t i = 0; i < n * stride[0]; ++i)
       free.push_back(i);
     std::shuffle(free.begin(), free.end(), rng);
-    size_t pageBytes = 2 * s.kvHeads * kPage * s.dim * element.bytes();
+    size_t pageBytes = pages.pageBytes();
     kv.resize(free.size() * pageBytes);
-    for (size_t i = 0; i < kv.size(); i += element.bytes())
-      element.store(NAN, &kv[i]);
+    pages.fillNan(kv);
     blocks.assign(n * stride[0], -1); // released or never taken
     k.assign(n * depth() * s.kvHeads * s.dim, NAN);
     v = k;
@@ -119,17 +103,16 @@ struct Step {
           page = free.back();
           free.pop_back();
         }
-        for (int64_t h = 0; h < s.kvHeads; ++h)
+        auto bytes = std::span(kv).subspan(page * pageBytes, pageBytes);
+        for (int64_t h = 0; h < s.kvHeads; ++h) {
+          std::span key(&at(k, r, p, h, 0), s.dim), value(&at(v, r, p, h, 0), s.dim);
           for (int64_t d = 0; d < s.dim; ++d) {
-            // K [heads][page_tokens / 16][dim][16], then V [heads][page_tokens][dim]
-            int64_t slot = p % kPage, strip = h * kPage / kLanes + slot / kLanes;
-            int64_t key = (strip * s.dim + d) * kLanes + slot % kLanes;
-            int64_t value = ((s.kvHeads + h) * kPage + slot) * s.dim + d;
-            float kd = at(k, r, p, h, d) = element.round(normal(rng) / 8),
-                  vd = at(v, r, p, h, d) = element.round(normal(rng));
-            element.store(kd, &kv[page * pageBytes + key * element.bytes()]);
-            element.store(vd, &kv[page * pageBytes + value * element.bytes()]);
+            key[d] = normal(rng) / 8;
+            value[d] = normal(rng);
           }
+          pages.store(bytes, Kind::kKey, h, p % kPage, key);
+          pages.store(bytes, Kind::kValue, h, p % kPage, value);
+        }
       }
     }
     q.resize(rows() * s.heads() * s.dim);
@@ -152,6 +135,8 @@ Output run(module::KernelFn kernel, Step &s, int64_t begin, int64_t end) {
   std::vector<void *> buffers{&count,          s.map.data(),    s.positions.data(), s.sequences.data(),
                               s.blocks.data(), s.stride.data(), s.q.data(),         s.kv.data(),
                               out.f32.data(),  out.q.data(),    out.scale.data(),   out.sums.data()};
+  if (s.shape.pages().isQuantised()) // bound once for codes and once for scales
+    buffers.insert(buffers.begin() + 8, s.kv.data());
   kernel(buffers.data(), begin, end);
   return out;
 }
@@ -164,10 +149,13 @@ struct Expected {
 /// for the scale) and, after the largest is subtracted, by one rounding more; the polynomial exp adds 4 u
 /// (two units in the last place); each page rescales what came before (one more exp and product). So each p
 /// is off by a factor within dp = ds + u |s - max| + 4 u + pages * 6 u, numerator and total both, and the
-/// sums of n terms by gamma(n + pages).
+/// sums of n terms by gamma(n + pages). Quantised: a product with the scale more in both sums, and the result is
+/// rotated back.
 Expected oracle(Step &s, int64_t window) {
   Expected e;
   const Shape &shape = s.shape;
+  const KvOracle pageType = shape.pages();
+  const int scaled = pageType.isQuantised();
   double scale = std::stod(shape.scale), u = gamma(1);
   for (int64_t r = 0; r < s.rows(); ++r)
     for (int64_t head = 0; head < shape.heads(); ++head) {
@@ -183,7 +171,7 @@ Expected oracle(Step &s, int64_t window) {
           size += std::fabs(q[d] * double(s.at(s.k, stepRow, p, kvHead, d)));
         }
         score.push_back(sum * scale);
-        off = std::max(off, gamma(shape.dim + 1) * size * scale);
+        off = std::max(off, gamma(shape.dim + 1 + scaled) * size * scale);
         largest = std::max(largest, score.back());
       }
       for (double x : score) {
@@ -192,7 +180,8 @@ Expected oracle(Step &s, int64_t window) {
         spread = std::max(spread, largest - x);
       }
       double pages = double(position / kPage - low / kPage + 1), n = double(score.size());
-      double relative = 2 * (2 * off + u * spread + 4 * u + pages * 6 * u + gamma(n + pages)) + 3 * u;
+      double relative = 2 * (2 * off + u * spread + 4 * u + pages * 6 * u + gamma(n + pages)) + (3 + scaled) * u;
+      std::vector<double> value, bound;
       for (int64_t d = 0; d < shape.dim; ++d) {
         double sum = 0, size = 0;
         for (int64_t p = low; p <= position; ++p) {
@@ -200,9 +189,13 @@ Expected oracle(Step &s, int64_t window) {
           sum += t;
           size += std::fabs(t);
         }
-        e.value.push_back(sum);
-        e.bound.push_back(relative * size);
+        value.push_back(sum);
+        bound.push_back(relative * size);
       }
+      bound = pageType.rotatedBound(value, bound);
+      value = pageType.rotate(value);
+      e.value.insert(e.value.end(), value.begin(), value.end());
+      e.bound.insert(e.bound.end(), bound.begin(), bound.end());
     }
   return e;
 }
@@ -292,6 +285,26 @@ TEST_F(AttentionTest, TheComparisonRefusesOneWrongKey) {
   s.at(s.k, 5, 60, 0, 100) += 0.01f;
   Expected wrong = oracle(s, shape.window);
   EXPECT_NE(firstDifference(out.f32, wrong.value, wrong.bound), "");
+}
+
+TEST_F(AttentionTest, TheComparisonRefusesOneWrongCodeOrNoRotation) {
+  ASSERT_FALSE(kernels.empty());
+  for (std::string element : {"q8_0", "q4_0"}) {
+    Shape shape{32, 4, 1, 0, element};
+    Step s(shape, 7);
+    Output out = run(kernels[0]->find(shape.name()), s, 0, s.rows());
+    Expected right = oracle(s, 0);
+    EXPECT_EQ(firstDifference(out.f32, right.value, right.bound), "");
+    Step turned = s;
+    turned.shape.element = "f32"; // the same values in pages that are not rotated
+    Expected wrong = oracle(turned, 0);
+    EXPECT_NE(firstDifference(out.f32, wrong.value, wrong.bound), "");
+    ASSERT_EQ(s.positions[0], 0); // the row whose only key has all the weight
+    auto page = std::span(s.kv).subspan(s.blocks[s.sequences[0] * 4] * shape.pages().pageBytes());
+    s.at(s.v, 0, 0, 0, 20) += shape.pages().scale(page, Kind::kValue, 0, 0, 20);
+    wrong = oracle(s, 0);
+    EXPECT_NE(firstDifference(out.f32, wrong.value, wrong.bound), "");
+  }
 }
 
 } // namespace

@@ -202,6 +202,18 @@ TEST_F(KvCacheTest, PoisonedPagesAreNanWheneverTheyAreFree) {
   EXPECT_TRUE(isNan(page));
 }
 
+/// A quantised page without a finite scale has no finite value, whatever its codes are.
+TEST_F(KvCacheTest, FreeQuantisedPagesHaveNoFiniteScale) {
+  Geometry geometry{kTokens, kWindow, {{PageClass::kGlobal, Element::kQuantised, 4352}}};
+  auto cache = KvCache::create(*device, geometry, {0, 2, true});
+  ASSERT_TRUE(cache.ok());
+  for (uint64_t at = 0; at < 2 * 4352; at += 2) {
+    uint16_t half;
+    std::memcpy(&half, (*cache)->layerData(0) + at, 2);
+    ASSERT_EQ(half, 0x7e00) << at;
+  }
+}
+
 TEST_F(KvCacheTest, AModelWithOneClassUsesNoPagesOfTheOther) {
   Geometry geometry{kTokens, kWindow, {{PageClass::kGlobal, Element::kF32, 1024}}};
   auto cache = KvCache::create(*device, geometry, {0, 4});

@@ -148,6 +148,12 @@ const Case kCases[] = {
     {"KvLayerDim", "kv_layers[0]: its shape differs", [](M &m) { m.kv_layers[0]->dim = 0; }},
     {"KvLayerElement", "element has unknown value",
      [](M &m) { m.kv_layers[0]->element = unknown<fb::Element>(); }},
+    {"KvLayerElementOfNoPages", "heads of 16 have no pages of i32",
+     [](M &m) { m.kv_layers[0]->element = fb::Element::i32; }},
+    {"KvLayerHeadTooSmall", "heads of 16 have no pages of q8_0",
+     [](M &m) { m.kv_layers[0]->element = fb::Element::q8_0; }},
+    {"KvLayerQuantisedPageBytes", "page_bytes 16384 are not the 8704",
+     [](M &m) { m.kv_layers[1]->element = fb::Element::q8_0; }},
     {"KvLayerPageBytes", "page_bytes 1 are not the 8192", [](M &m) { m.kv_layers[0]->page_bytes = 1; }},
 
     {"KernelNameMissing", "kernel '': name is missing", [](M &m) { m.kernels[0] = ""; }},

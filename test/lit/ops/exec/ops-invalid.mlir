@@ -76,8 +76,16 @@ func.func @kv_c1() {
 // -----
 
 func.func @kv_c2() {
-  // expected-error@+1 {{stores 'i8', expected f32, f16 or bf16}}
-  %kv = exec.kv layer 1 window 16 heads 1 dim 32 i8
+  // expected-error@+1 {{has no pages of q5_0 for heads of 32}}
+  %kv = exec.kv layer 1 window 16 heads 1 dim 32 q5_0
+  return
+}
+
+// -----
+
+func.func @kv_c2_dim() {
+  // expected-error@+1 {{has no pages of q8_0 for heads of 48}}
+  %kv = exec.kv layer 1 window 16 heads 1 dim 48 q8_0
   return
 }
 

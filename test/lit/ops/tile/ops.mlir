@@ -23,6 +23,8 @@ func.func @all(%w: memref<?xi8>, %k: memref<?xi8>, %q: memref<?x64xi8>, %scale: 
   %r = tile.reduce sum %f : vector<16xf32> -> f32
   // CHECK: tile.reduce max %[[N]] : vector<16xi32> -> i32
   %m = tile.reduce max %n : vector<16xi32> -> i32
+  // CHECK: tile.hadamard %[[F]]{{$}}
+  %h = tile.hadamard %f
   return %r, %m : f32, i32
 }
 
@@ -31,10 +33,12 @@ func.func @all(%w: memref<?xi8>, %k: memref<?xi8>, %q: memref<?x64xi8>, %scale: 
 // CLEAN-LABEL: func.func @clean(
 // CLEAN-NOT: tile.load_quant
 // CLEAN-NOT: tile.reduce
+// CLEAN-NOT: tile.hadamard
 // CLEAN: tile.barrier
 func.func @clean(%w: memref<?xi8>, %i: index, %acc: vector<16xf32>) {
   %b = tile.load_quant %w[%i, %i] columns = 32 : memref<?xi8> -> !tile.block<q8_0>
   %r = tile.reduce sum %acc : vector<16xf32> -> f32
+  %h = tile.hadamard %acc
   tile.barrier
   return
 }

@@ -133,3 +133,20 @@ exec.kernel @sort : #exec.sort_experts<experts = 2, used = 1, tileRows = 4> {
 exec.program @step attributes {max_rows = 8, max_tail_rows = 8, max_logit_rows = 8, model = {}} {
   exec.return []
 }
+
+// The Walsh-Hadamard matrix: four stages, each a strip with signs plus itself with the elements of each pair exchanged.
+// CHECK-LABEL: func.func @hadamard(
+// CHECK-SAME: %[[V:[^:]*]]: vector<16xf32>)
+// CHECK: vector.shuffle %[[V]], %[[V]] [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14]
+// CHECK: math.fma
+// CHECK: vector.shuffle %{{.*}} [2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13]
+// CHECK: math.fma
+// CHECK: vector.shuffle %{{.*}} [4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11]
+// CHECK: math.fma
+// CHECK: vector.shuffle %{{.*}} [8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7]
+// CHECK: %[[H:.*]] = math.fma
+// CHECK: return %[[H]]
+func.func @hadamard(%v: vector<16xf32>) -> vector<16xf32> {
+  %h = tile.hadamard %v
+  return %h : vector<16xf32>
+}

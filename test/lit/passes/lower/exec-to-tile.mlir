@@ -155,6 +155,42 @@ exec.kernel @heads : #exec.linear<columns = 32, int8 = true, parts = [<element =
   epilogue = heads, tile = 64, rows_per_item = 32, heads = <dim = 64, heads = 1, kvHeads = 1, query = false, key = true,
   value = false, kvElement = bf16, eps = 1.0e-6 : f32>> {}
 
+// Quantised pages: keys are rotated in blocks of 64 (two strips of 16 twice as far apart each time), then each block of 32 becomes
+// codes and an f16 scale. A key's codes go to their lane byte by byte, a value's to their row.
+// CHECK: exec.kernel @quantised
+// CHECK-NEXT: ^bb0({{.*}}, %[[KV:[^:]*]]: memref<?xi8>, %[[SCALES:[^:]*]]: memref<?xf16>, %{{[^:]*}}: index, %{{[^:]*}}: index):
+// CHECK-COUNT-4: tile.hadamard
+// CHECK: scf.for %{{.*}} = %c0 to %c2 step %c1
+// CHECK: tile.reduce max
+// CHECK: arith.truncf %{{.*}} : f32 to f16
+// CHECK: memref.store %{{.*}}, %[[SCALES]]
+// CHECK: memref.store %{{.*}}, %[[KV]]{{.*}} : memref<?xi8>
+// CHECK-COUNT-4: tile.hadamard
+// CHECK: memref.store %{{.*}}, %[[SCALES]]
+// CHECK-COUNT-2: vector.store %{{.*}}, %[[KV]]{{.*}} : memref<?xi8>, vector<16xi8>
+exec.kernel @quantised : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 64, columns = 32>],
+  epilogue = heads, tile = 64, rows_per_item = 32, heads = <dim = 64, heads = 1, kvHeads = 1, query = false, key = true,
+  value = false, kvElement = q8_0, eps = 1.0e-6 : f32>> {}
+
+// Attention over them: codes of a block are summed before the keys' scales are multiplied; the values' scales go into the
+// weights; the result is rotated back before it is written. Four-bit codes: low halves, then high halves of bytes.
+// CHECK: exec.kernel @quantised_attention
+// CHECK-NEXT: ^bb0({{.*}}, %[[KV:[^:]*]]: memref<?xi8>, %[[SCALES:[^:]*]]: memref<?xf16>, %[[OUT:[^:]*]]: memref<?x64xf32>, %{{[^:]*}}: index, %{{[^:]*}}: index):
+// CHECK: scf.for %{{.*}} = %c0 to %c16 step %c1
+// CHECK: vector.load %[[KV]]{{.*}} : memref<?xi8>, vector<16xi8>
+// CHECK: arith.andi
+// CHECK: arith.shrui
+// CHECK-COUNT-4: math.fma
+// CHECK: vector.load %[[SCALES]]{{.*}} : memref<?xf16>, vector<16xf16>
+// CHECK-COUNT-2: math.fma
+// CHECK: tile.reduce max
+// CHECK: vector.load %[[SCALES]]
+// CHECK: vector.load %[[KV]]
+// CHECK-COUNT-2: tile.hadamard
+// CHECK: vector.store %{{.*}}, %[[OUT]]
+exec.kernel @quantised_attention : #exec.attention<heads = 2, kvHeads = 1, dim = 32, window = 16, kvElement = q4_0, scale = 1.0 : f32,
+  forms = <f32 = true, q8 = false>> {}
+
 // Sorting by counting: histogram, offsets, places in the order of pairs, tiles. No sum of floats anywhere.
 // CHECK: exec.kernel @sort
 // CHECK-NOT: arith.addf
