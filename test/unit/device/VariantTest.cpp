@@ -47,6 +47,18 @@ TEST(VariantTest, AnUnknownVariantIsABadArgument) {
   EXPECT_EQ(chosen.status().code(), Code::kInvalidArgument);
 }
 
+TEST(VariantTest, EachArchitectureTakesItsOwn) {
+  auto both = kVariants;
+  both.push_back({"armv8.2-dotprod", "cpu", {"neon", "dotprod"}});
+  auto chosen = chooseVariant(both, Have{"neon", "dotprod", "i8mm"});
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(*chosen, 3u);
+  chosen = chooseVariant(both, Have{"avx2", "fma"});
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(*chosen, 2u);
+  EXPECT_FALSE(chooseVariant(both, Have{"neon"}).ok());
+}
+
 TEST(VariantTest, ForeignCodeNeverRuns) {
   const std::vector<VariantNeeds> variants = {{"sm_90", "cuda", {}}};
   EXPECT_FALSE(chooseVariant(variants, Have{"avx2"}).ok());
