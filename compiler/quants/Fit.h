@@ -208,12 +208,15 @@ template <int N, class Round> Affine fitAffine(const Values<N> &v, float top, bo
       best = {d, m, s.error};
     return s;
   };
-  // Ends moved inwards by these parts of the range: the outermost values are clipped for the good of the others.
-  constexpr float kClip[] = {0, 0.05f, 0.11f};
+  // The ends of the range of codes, in steps inside the ends of the values: the outermost are clipped for the good of the
+  // others, or the range is left a little wider than it need be.
+  constexpr float kInside[] = {-0.3f, 0.3f, 0.9f};
   constexpr int kRefits = 3;
-  for (float clipLow : kClip)
-    for (float clipHigh : kClip) {
-      float m = low + clipLow * (high - low), d = (1 - clipLow - clipHigh) * (high - low) / top;
+  for (float insideLow : kInside)
+    for (float insideHigh : kInside) {
+      float m = low + insideLow * (high - low) / top, d = (high - low) * (1 - (insideLow + insideHigh) / top) / top;
+      if (belowZero)
+        m = std::fmin(m, 0.0f);
       for (int i = 0; i <= kRefits; ++i) {
         float before = best.error;
         AffineSums s = consider(d, m);
