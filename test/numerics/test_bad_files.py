@@ -169,7 +169,7 @@ class Artifacts(BadFiles):
             self.ok(None if b"g4c" in done.stderr or b"compile" in done.stderr else done.stderr.decode(), "message")
 
     def test_files_that_are_no_artifacts_are_refused(self):
-        for path in (MODEL, ROOT / "README.md", ROOT / "test", ROOT / "absent.g4m"):
+        for path in (ROOT / "README.md", ROOT / "test", ROOT / "absent.g4m"):
             self.refused([self.tools.bin / "g4run", "inspect", path], str(path))
             self.refused([self.tools.bin / "g4run", path, "-p", "Hello"], str(path))
 
