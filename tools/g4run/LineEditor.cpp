@@ -28,6 +28,7 @@ volatile std::sig_atomic_t resized = 0;
 constexpr char kPasteOn[] = "\x1b[?2004h", kPasteOff[] = "\x1b[?2004l", kEraseBelow[] = "\x1b[J",
                kClear[] = "\x1b[H\x1b[2J";
 constexpr std::string_view kPasteEnd = "\x1b[201~";
+constexpr int kSignalMs = 100; // a signal that came just before a wait, or to another thread, is seen after this
 constexpr int kDrawMs = 8; // between two drawings, however fast keys come
 constexpr int kEscapeMs = 50; // after this an escape is a key, not the start of a sequence
 
@@ -173,9 +174,11 @@ std::optional<char> LineEditor::Impl::nextByte(int timeoutMs) {
       if (poll(&in, 1, int(std::max<int64_t>(kDrawMs - since, 0))) == 0)
         draw();
     }
-    const int ready = poll(&in, 1, timeoutMs);
-    if (interrupted() || ready == 0)
+    const int ready = poll(&in, 1, timeoutMs < 0 ? kSignalMs : timeoutMs);
+    if (interrupted() || (ready == 0 && timeoutMs >= 0))
       return std::nullopt;
+    if (ready == 0)
+      continue;
     if (ready < 0) {
       enterRaw(); // back from having been stopped, maybe
       stale = true;
