@@ -37,18 +37,24 @@ Parsed parseOptions(int argc, char **argv) {
                "g4-runner");
   app.footer(kExamples);
   app.set_version_flag("--version", "g4-runner " G4_VERSION);
-  app.add_option("model", o.model, "The artifact, a .g4m file")->required();
-  app.add_option("--ids", ids, "The prompt: token ids, separated by commas");
+  app.add_option("model", o.model, "The artifact, a .g4m file")->required()->type_name("FILE");
+  app.add_option("--ids", ids, "The prompt: token ids, separated by commas")->type_name("IDS");
   app.add_option("-n", o.maxTokens, "Tokens to generate, greedily, printed as a line of JSON; default: none")
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--logits", o.logits, "Write the prompt's logits: float32 [rows, vocabulary] as .npy");
+      ->check(CLI::Range(0, 1 << 20).description(""))
+      ->type_name("N");
+  app.add_option("--logits", o.logits, "Write the prompt's logits: float32 [rows, vocabulary] as .npy")
+      ->type_name("FILE");
   app.add_flag("--bench", o.bench, "Print the speed of a prompt (--ids, or made-up ones) and of a generation");
   app.add_flag("--stats", o.stats, "Print the code in use and the times to standard error");
-  app.add_option("--threads", o.threads, "Threads; 0: one per physical core")->check(CLI::Range(0, 1024));
-  app.add_option("--variant", o.variant, "Code variant by name; default: the best for this machine");
-  app.add_option("--weights", weights, "seed:N makes weights up, for an artifact compiled without");
-  app.add_option("--context", o.context, "Most positions; default: the model's context");
-  app.add_option("--chunk", o.chunk, "Most prompt tokens per step; default: as many as the program holds");
+  app.add_option("--threads", o.threads, "Threads; 0: one per physical core")
+      ->check(CLI::Range(0, 1024).description(""))
+      ->type_name("N");
+  app.add_option("--variant", o.variant, "Code variant by name; default: the best for this machine")
+      ->type_name("NAME");
+  app.add_option("--weights", weights, "seed:N makes weights up, for an artifact compiled without")->type_name("seed:N");
+  app.add_option("--context", o.context, "Most positions; default: the model's context")->type_name("N");
+  app.add_option("--chunk", o.chunk, "Most prompt tokens per step; default: as many as the program holds")
+      ->type_name("N");
   try {
     app.parse(argc, argv);
     if (!ids.empty())
