@@ -19,7 +19,7 @@
 ///                 w = 8: in vector i                  w = 4: in vector i % 4, at bit 4 (i / 4) of each byte
 ///                 w = 2: in vector i / 4, at bit 2 (i % 4)     w = 1: in the one vector, at bit i
 ///             8 bits are signed; `step` multiplies fewer (q1_0: codes 0 and 2).
-///   kTable    4 bits as above: numbers of the signed values of a table (compiler/quants/Grids.h)
+///   kTable    4 bits as above: numbers of the values of a table (compiler/quants/Grids.h), plus `zero`
 ///   kTernary  13 vectors for 256 columns. Vector v of the super-block, counted from 0 to 63, is digit v % 5 of each byte
 ///             of vector v / 5. A byte with digits t0 .. t4 is ceil(256 / 243 * (81 t0 + 27 t1 + 9 t2 + 3 t3 + t4)), so
 ///             that digit n is (byte * 3^n mod 256) * 3 / 256.
@@ -81,7 +81,9 @@ struct PackedLayout {
   Grid grid = {};
 
   /// Whether codes are signed bytes; the others are below 128 and have a `zero`.
-  constexpr bool hasSignedCodes() const { return bits == 8 || codes == Codes::kTable || codes == Codes::kGrid; }
+  constexpr bool hasSignedCodes() const {
+    return bits == 8 || codes == Codes::kGrid || (codes == Codes::kTable && zero == 0);
+  }
   constexpr bool hasD() const { return scales != Scales::kE8m0 && scales != Scales::kUe4m3; }
   /// Bytes before a group's first super-block.
   constexpr uint32_t groupHeaderBytes() const { return scales == Scales::kUe4m3 ? 64 : 0; }
@@ -128,8 +130,8 @@ inline constexpr PackedLayout kPackedLayouts[] = {
     {.name = "q6_k", .superColumns = 256, .bits = 6, .subBlocks = 16, .zero = 32, .scales = Scales::kI8, .largest = 63},
     {.name = "iq4_nl", .superColumns = 32, .bits = 4, .codes = Codes::kTable, .largest = 127},
     {.name = "iq4_xs", .superColumns = 256, .bits = 4, .subBlocks = 8, .scales = Scales::kI8, .codes = Codes::kTable, .largest = 127},
-    {.name = "mxfp4", .superColumns = 32, .bits = 4, .subBlocks = 1, .scales = Scales::kE8m0, .codes = Codes::kTable, .largest = 12},
-    {.name = "nvfp4", .superColumns = 64, .bits = 4, .subBlocks = 4, .scales = Scales::kUe4m3, .codes = Codes::kTable, .largest = 12},
+    {.name = "mxfp4", .superColumns = 32, .bits = 4, .subBlocks = 1, .zero = 12, .scales = Scales::kE8m0, .codes = Codes::kTable, .largest = 24},
+    {.name = "nvfp4", .superColumns = 64, .bits = 4, .subBlocks = 4, .zero = 12, .scales = Scales::kUe4m3, .codes = Codes::kTable, .largest = 24},
     {.name = "tq1_0", .superColumns = 256, .bits = 0, .zero = 1, .codes = Codes::kTernary, .largest = 2},
     {.name = "tq2_0", .superColumns = 256, .bits = 2, .zero = 1, .largest = 3},
     {.name = "q1_0", .superColumns = 128, .bits = 1, .zero = 1, .step = 2, .largest = 2},

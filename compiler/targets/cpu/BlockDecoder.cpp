@@ -228,9 +228,11 @@ Value BlockDecoder::planeCodes(unsigned i, unsigned part) {
 
 Value BlockDecoder::lookUp(V nibbles) {
   VectorType own = vec(width, i8);
-  ArrayRef<int8_t> table = tile::tableOf(block.getResult().getType().getElement());
+  SmallVector<int8_t> table;
+  for (int8_t value : tile::tableOf(block.getResult().getType().getElement()))
+    table.push_back(int8_t(value + layout.zero));
   if (isNeon(isa)) {
-    V values = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(own, table));
+    V values = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(own, ArrayRef<int8_t>(table)));
     return intrinsic("llvm.aarch64.neon.tbl1.v16i8", own, {values, nibbles});
   }
   if (isa != Isa::kEmulated) {

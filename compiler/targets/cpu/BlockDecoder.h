@@ -48,7 +48,7 @@ private:
   V digits(unsigned i, unsigned part);
   V gridCodes(unsigned i, unsigned part);
   V gridDwords(unsigned i, unsigned part);      ///< without signs and shifts
-  V lookUp(V nibbles);                          ///< values of the type's table
+  V lookUp(V nibbles);                          ///< values of the type's table, plus `zero`
 
   V bytes(V offset, int64_t n);
   V stored(unsigned j, unsigned part);          ///< vector j of the block's codes as stored
