@@ -72,6 +72,8 @@ int main(int argc, char **argv) {
   const std::string gguf = smallGguf().build();
   GgufBuilder tiny;
   tiny.addTensor("a", {4}, 0, 16);
+  GgufBuilder imatrix;
+  imatrix.addString("general.type", "imatrix").addTensor("w.in_sum2", {8, 2}, 0, 64).addTensor("w.counts", {1, 2}, 0, 8);
 
   const AlignedBytes artifact = tinyModule();
   const std::string whole(reinterpret_cast<const char *>(artifact.span().data()), artifact.size());
@@ -87,6 +89,7 @@ int main(int argc, char **argv) {
   const bool ok = write(folder + "/gguf/small", '\0' + gguf) &&
                   write(folder + "/gguf/header", '\1' + smallGguf().header()) &&
                   write(folder + "/gguf/tiny", '\0' + tiny.build()) &&
+                  write(folder + "/gguf/imatrix", '\0' + imatrix.build()) &&
                   write(folder + "/module/header", '\0' + header) &&
                   write(folder + "/module/artifact", '\1' + whole) && !tables.empty() &&
                   write(folder + "/tokenizer/tables", '\0' + tables) &&

@@ -77,8 +77,6 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
   if (*from != Stage::kGguf && o.quantizes())
     return g4c::fail(o.inputs.front() + " is past the stage in which weights are quantised: start from the GGUF file");
   if (o.emit == g4c::Emit::kGgufFile) {
-    if (llvm::sys::fs::equivalent(o.inputs.front(), o.output))
-      return g4c::fail("'" + o.output + "' is the input");
     if (*from == Stage::kGguf &&
         failed(runPasses(*module, [&](OpPassManager &pm) { gemma::buildQuantizePipeline(pm, o.pipeline.gemma); })))
       return failure();

@@ -1,4 +1,5 @@
 #include "tools/g4c/Options.h"
+#include "compiler/quants/Quantize.h"
 #include "compiler/quants/Recipe.h"
 #include "compiler/targets/cpu/Cpu.h"
 #include "passes/exec/Passes.h"
@@ -94,6 +95,8 @@ void describeAndExit(CommandLine &line) {
   choices["target"] = {"cpu"};
   choices["activations"] = {"int8", "f32"};
   choices["weights"] = {"file", "none"};
+  for (gguf::Type type : quants::quantizableTypes())
+    choices["quantize"].push_back(gguf::typeInfo(static_cast<uint32_t>(type))->name);
   for (unsigned i = 0; i < line.emit.getParser().getNumOptions(); ++i)
     choices["emit"].push_back(line.emit.getParser().getOption(i).str());
   const tool::CommandSpec spec = describe(line.category, kOverview, choices);
