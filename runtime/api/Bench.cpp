@@ -51,7 +51,8 @@ public:
     spans_ = &spans;
     constexpr uint32_t kSteps = 8;
     const bool decode = what_.kind == BenchCase::Kind::kDecode;
-    const auto run = repeat(std::min(what_.tokens, decode ? kSteps : kSteps * engine_.limits().rows / what_.batch));
+    const auto run =
+        repeat(std::min(what_.tokens, decode ? kSteps : kSteps * engine_.limits().rows / what_.batch));
     engine_.trace(nullptr);
     onTrace_ = nullptr;
     return run.ok() ? Status() : run.status();
@@ -129,8 +130,8 @@ private:
     for (const device::LaunchSpan &span : *spans_) {
       const fb::Dispatch &dispatch = *dispatches.Get(span.launch);
       (*onTrace_)({model_.module->root().kernels()->Get(dispatch.kernel())->string_view(),
-                   fb::EnumNameRowSet(dispatch.grid()->set()), dispatch.layer(), span.launch, span.thread, step,
-                   span.beginNs, span.endNs});
+                   fb::EnumNameRowSet(dispatch.grid()->set()), dispatch.layer(), span.launch, span.thread,
+                   step, span.beginNs, span.endNs});
     }
     spans_->clear();
   }

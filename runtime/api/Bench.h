@@ -5,8 +5,8 @@
 
 namespace g4::api {
 
-/// What is timed: `batch` sequences that hold `depth` positions already each get `tokens` more, at once (a prompt)
-/// or one after the other (as generation does, without sampling).
+/// What is timed: `batch` sequences that hold `depth` positions already each get `tokens` more, at once (a
+/// prompt) or one after the other (as generation does, without sampling).
 struct BenchCase {
   enum class Kind : uint8_t { kPrefill, kDecode } kind;
   uint32_t tokens = 0, batch = 1, depth = 0;
@@ -18,8 +18,8 @@ struct TraceEvent {
   int32_t layer;                ///< -1: none
   uint32_t dispatch;            ///< index in the program
   unsigned thread;
-  uint64_t step;                ///< of the model, from 0
-  int64_t beginNs, endNs;       ///< of a clock that never goes back
+  uint64_t step;          ///< of the model, from 0
+  int64_t beginNs, endNs; ///< of a clock that never goes back
 };
 
 struct BenchOptions {
@@ -30,9 +30,9 @@ struct BenchOptions {
   std::function<bool(uint32_t done, uint32_t total)> onProgress = nullptr;
 };
 
-/// Seconds of each repetition, after one that warms up. Needs a model opened with `holds` and at least `batch`
-/// sessions, none of them open. Tokens are made up. Errors: kInvalidArgument (nothing to do, or more positions than
-/// the context), kResourceExhausted, kCancelled.
+/// Seconds of each repetition, after one that warms up. Needs a model opened with `holds` and at least
+/// `batch` sessions, none of them open. Tokens are made up. Errors: kInvalidArgument (nothing to do, or more
+/// positions than the context), kResourceExhausted, kCancelled.
 Result<std::vector<double>> bench(Model &model, const BenchCase &what, const BenchOptions &options);
 
 } // namespace g4::api

@@ -13,15 +13,16 @@ public:
   static Result<Decoder> create(const Model::Impl &model, const GenerateRequest &request);
 
   bool done() const { return done_; }
-  /// Chooses the next token from a row of logits, appends it to `history` (all ids before it) and passes its text
-  /// on. Call while not done.
+  /// Chooses the next token from a row of logits, appends it to `history` (all ids before it) and passes its
+  /// text on. Call while not done.
   Status next(std::span<const float> logits, std::vector<int32_t> &history);
   void end(Finish reason);
   /// Passes on what text was held back. Call once, last.
   Generation finish();
 
 private:
-  Decoder(const Model::Impl &model, const GenerateRequest &request, text::Sampler sampler, text::StopStrings stops);
+  Decoder(const Model::Impl &model, const GenerateRequest &request, text::Sampler sampler,
+          text::StopStrings stops);
   /// False: the receiver wants no more.
   bool pass(const text::AnswerParts::Piece &piece);
   bool pass(int32_t token);

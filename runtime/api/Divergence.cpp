@@ -16,11 +16,12 @@ Status sameTokens(Model &model, Model &reference, std::string_view text) {
   G4_RETURN_IF_ERROR(reference.impl().needTokenizer());
   const text::Tokenizer &a = *model.impl().tokenizer, &b = *reference.impl().tokenizer;
   if (a.size() != b.size())
-    return invalidArgument("the models have different tokens: " + std::to_string(a.size()) + ", the reference " +
-                           std::to_string(b.size()));
+    return invalidArgument("the models have different tokens: " + std::to_string(a.size()) +
+                           ", the reference " + std::to_string(b.size()));
   for (int32_t id = 0; id < int32_t(a.size()); ++id)
     if (a.tokenText(id) != b.tokenText(id))
-      return invalidArgument("the models have different tokens: token " + std::to_string(id) + " is not the same");
+      return invalidArgument("the models have different tokens: token " + std::to_string(id) +
+                             " is not the same");
   G4_ASSIGN_OR_RETURN(const auto ids, model.tokenizePlain(text));
   G4_ASSIGN_OR_RETURN(const auto others, reference.tokenizePlain(text));
   return ids == others ? Status() : invalidArgument("the models cut the text into different tokens");
@@ -36,7 +37,8 @@ public:
     G4_ASSIGN_OR_RETURN(auto mine, model_.newSession());
     G4_ASSIGN_OR_RETURN(auto other, reference_.newSession());
     for (Session *session : {mine.get(), other.get()})
-      G4_RETURN_IF_ERROR(session->feed({.ids = std::span(part).first(windows_.unscored()), .want = Want::kNothing}));
+      G4_RETURN_IF_ERROR(
+          session->feed({.ids = std::span(part).first(windows_.unscored()), .want = Want::kNothing}));
     for (size_t at = windows_.unscored(); at + 1 < part.size(); at += kRows) {
       const auto ids = std::span(part).subspan(at, std::min(kRows, part.size() - 1 - at));
       rows_.clear();
@@ -48,7 +50,8 @@ public:
       const size_t vocabulary = model_.vocabulary();
       const auto compare = [&](std::span<const float> logits) -> Status {
         for (; !logits.empty(); logits = logits.subspan(vocabulary), ++row)
-          add(std::span(rows_).subspan(row * vocabulary, vocabulary), logits.first(vocabulary), part[at + row + 1]);
+          add(std::span(rows_).subspan(row * vocabulary, vocabulary), logits.first(vocabulary),
+              part[at + row + 1]);
         return {};
       };
       G4_RETURN_IF_ERROR(mine->feed({.ids = ids, .want = Want::kAll, .onLogits = keep}));
@@ -86,7 +89,9 @@ private:
     kl = std::max(kl, 0.0); // rounding
     kl_.add(kl);
     kls_.push_back(float(kl));
-    const auto best = [](std::span<const float> row) { return std::max_element(row.begin(), row.end()) - row.begin(); };
+    const auto best = [](std::span<const float> row) {
+      return std::max_element(row.begin(), row.end()) - row.begin();
+    };
     same_.add(best(mine) == best(other));
     const double loss = mySum - mine[size_t(next)], referenceLoss = otherSum - other[size_t(next)];
     loss_.add(loss);

@@ -42,8 +42,8 @@ Result<Windows> cutWindows(const Model &model, std::span<const int32_t> ids, uin
     return invalidArgument("a window of " + std::to_string(window) + " tokens is not in 4.." +
                            std::to_string(model.contextTokens()));
   if (ids.size() < window)
-    return invalidArgument("the text has " + std::to_string(ids.size()) + " tokens, less than one window of " +
-                           std::to_string(window));
+    return invalidArgument("the text has " + std::to_string(ids.size()) +
+                           " tokens, less than one window of " + std::to_string(window));
   return Windows{ids, window};
 }
 

@@ -115,7 +115,8 @@ Result<uint32_t> Session::resume(std::span<const int32_t> ids) {
   impl_->pending.reset();
   impl_->logits.clear();
   const size_t most = std::min(history.size(), ids.size() - 1);
-  size_t common = size_t(std::mismatch(history.begin(), history.begin() + ptrdiff_t(most), ids.begin()).first - history.begin());
+  size_t common = size_t(
+      std::mismatch(history.begin(), history.begin() + ptrdiff_t(most), ids.begin()).first - history.begin());
   if (!engine.truncate(impl_->seq, uint32_t(common)).ok()) { // its window is gone
     common = 0;
     G4_RETURN_IF_ERROR(engine.truncate(impl_->seq, 0));

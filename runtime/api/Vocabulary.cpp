@@ -42,7 +42,8 @@ Result<std::string> Vocabulary::decode(std::span<const int32_t> ids) const {
   return guarded([&]() -> Result<std::string> {
     for (int32_t id : ids)
       if (!impl_->tokenizer->contains(id))
-        return invalidArgument("token " + std::to_string(id) + " is not in a vocabulary of " + std::to_string(size()));
+        return invalidArgument("token " + std::to_string(id) + " is not in a vocabulary of " +
+                               std::to_string(size()));
     return impl_->tokenizer->decodeBytes(ids, /*skipSpecial=*/false);
   });
 }

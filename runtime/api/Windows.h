@@ -23,7 +23,8 @@ struct Windows {
     out[0] = ids[0];
     return out;
   }
-  /// Ids of a window that are read without asking for results, and how many rows' results are wanted after them.
+  /// Ids of a window that are read without asking for results, and how many rows' results are wanted after
+  /// them.
   uint32_t unscored() const { return size / 2; }
   uint32_t scored() const { return size - 1 - unscored(); }
 };

@@ -161,9 +161,9 @@ public:
   /// Errors: kInvalidArgument (an option out of its range; nothing fed), kResourceExhausted.
   Result<Generation> generate(const GenerateRequest &request);
 
-  /// Makes the session hold a prefix of `ids`, shorter than `ids`, that is as long as what it has in common with
-  /// them and its K/V allow; returns its length. Feed the rest. Sliding layers keep K/V of their window only: to
-  /// go back further than that, hold first. Errors: kInvalidArgument (no ids).
+  /// Makes the session hold a prefix of `ids`, shorter than `ids`, that is as long as what it has in common
+  /// with them and its K/V allow; returns its length. Feed the rest. Sliding layers keep K/V of their window
+  /// only: to go back further than that, hold first. Errors: kInvalidArgument (no ids).
   Result<uint32_t> resume(std::span<const int32_t> ids);
   /// Keeps K/V for a later `resume` at the present length or up to a page (64 positions) further, whatever is
   /// fed and generated until then; ends the last hold. For models opened with `holds`.
@@ -184,8 +184,8 @@ struct BatchRequest {
   GenerateRequest generate;
 };
 
-/// Generates for many prompts, with up to maxSessions of them in one step. Results equal those of one prompt at
-/// a time. `onDone` gets each result once, in the order in which they come; the failure of one is its own.
+/// Generates for many prompts, with up to maxSessions of them in one step. Results equal those of one prompt
+/// at a time. `onDone` gets each result once, in the order in which they come; the failure of one is its own.
 /// `goOn` is asked before every step; false ends with kCancelled.
 /// Errors: kResourceExhausted (sessions are open), or what a step of the whole batch failed with.
 Status generateBatch(Model &model, std::span<const BatchRequest> requests,
@@ -208,15 +208,15 @@ Result<Perplexity> perplexity(Model &model, std::string_view text, uint32_t wind
 /// How far a model's predictions are from a reference's, over the tokens that perplexity() scores. Errors are
 /// standard errors over tokens.
 struct Divergence {
-  double kl, klError;                 ///< mean KL(reference || model), in nats
-  double klMedian, kl99, klMost;      ///< of the tokens' KL: median, 99th percentile, maximum
-  double sameTop, sameTopError;       ///< fraction of tokens where both rank the same token first
+  double kl, klError;            ///< mean KL(reference || model), in nats
+  double klMedian, kl99, klMost; ///< of the tokens' KL: median, 99th percentile, maximum
+  double sameTop, sameTopError;  ///< fraction of tokens where both rank the same token first
   Perplexity model, reference;
-  double logRatio, logRatioError;     ///< ln(perplexity / reference's), by the differences token by token
+  double logRatio, logRatioError; ///< ln(perplexity / reference's), by the differences token by token
 };
 
-/// Both models read the text in windows of `window` tokens. Errors: those of perplexity(), and kInvalidArgument
-/// when the two models' tokens differ.
+/// Both models read the text in windows of `window` tokens. Errors: those of perplexity(), and
+/// kInvalidArgument when the two models' tokens differ.
 Result<Divergence> divergence(Model &model, Model &reference, std::string_view text, uint32_t window,
                               const std::function<bool(uint32_t, uint32_t)> &onProgress = nullptr);
 

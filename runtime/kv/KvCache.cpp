@@ -28,8 +28,8 @@ Status unknownSequence(SeqId seq) { return invalidArgument("no sequence " + std:
 
 } // namespace
 
-Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens,
-                     uint32_t stepRows, bool holds) {
+Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens, uint32_t stepRows,
+                     bool holds) {
   const uint32_t t = geometry.pageTokens;
   const uint64_t global = uint64_t(sequences) * ceilDiv(contextTokens, t);
   // Before a step a sequence holds the pages of the window before its last boundary and the page after it; a

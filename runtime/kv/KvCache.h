@@ -73,14 +73,14 @@ public:
   /// Errors: kInvalidArgument (unknown sequence, or more than was reserved).
   Status advance(SeqId seq, uint32_t tokens);
 
-  /// Keeps a way back: however far `seq` grows, it can be truncated to the present length, and to up to a page
-  /// more. Costs the sliding pages of one window, until the next hold or close.
-  /// Errors: kInvalidArgument (unknown sequence).
+  /// Keeps a way back: however far `seq` grows, it can be truncated to the present length, and to up to a
+  /// page more. Costs the sliding pages of one window, until the next hold or close. Errors: kInvalidArgument
+  /// (unknown sequence).
   Status hold(SeqId seq);
 
-  /// Forgets positions [length, ...), or all. Unused reserved pages go back too, so truncate(seq, length(seq)) undoes
-  /// a reserve. Errors: kInvalidArgument when `length` is beyond the sequence, or so far back that its window
-  /// was released and is not held.
+  /// Forgets positions [length, ...), or all. Unused reserved pages go back too, so truncate(seq,
+  /// length(seq)) undoes a reserve. Errors: kInvalidArgument when `length` is beyond the sequence, or so far
+  /// back that its window was released and is not held.
   Status truncate(SeqId seq, uint32_t length);
 
   /// Page ids of `seq` by absolute page number (position / pageTokens); kNoPage = released.
@@ -100,7 +100,7 @@ private:
   struct Sequence {
     SeqId id;
     uint32_t length = 0;
-    uint32_t firstSlidingPage = 0; // pages before it were released, or are held
+    uint32_t firstSlidingPage = 0;       // pages before it were released, or are held
     uint32_t heldFirst = 0, heldEnd = 0; // sliding pages that stay
     std::array<std::vector<PageId>, kPageClasses> blocks;
     bool holds(uint32_t page) const { return page >= heldFirst && page < heldEnd; }

@@ -3,7 +3,8 @@
 namespace g4::text {
 
 AnswerParts::AnswerParts(const Tokenizer &tokenizer)
-    : open_(tokenizer.find("<|channel>")), close_(tokenizer.find("<channel|>")), detokenizer_(tokenizer, {}) {}
+    : open_(tokenizer.find("<|channel>")), close_(tokenizer.find("<channel|>")), detokenizer_(tokenizer, {}) {
+}
 
 AnswerParts::Piece AnswerParts::push(int32_t id) {
   if (id == open_ || id == close_) {

@@ -9,9 +9,9 @@
 
 namespace g4::text {
 
-/// One stream of ids. A thought stands between the control tokens `<|channel>` and `<channel|>`, after the channel's
-/// name and a line break; marks and name are no text. The marks are recognised as tokens: the same characters
-/// spelled with ordinary tokens are text. Not thread safe; one per sequence.
+/// One stream of ids. A thought stands between the control tokens `<|channel>` and `<channel|>`, after the
+/// channel's name and a line break; marks and name are no text. The marks are recognised as tokens: the same
+/// characters spelled with ordinary tokens are text. Not thread safe; one per sequence.
 class AnswerParts {
 public:
   struct Piece {

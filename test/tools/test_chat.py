@@ -221,6 +221,16 @@ class Chat(Case):
         t.keys("Enter")
         self.sees(t, r"> Hi\n\S")
 
+    def test_one_answer_on_a_terminal_and_in_a_pipe(self):
+        ask = ["--temp", "0", "--think", "-p", "What is 3 + 4?"]
+        t = Terminal([self.tools.bin / "g4run", self.model, *ask])
+        self.addCleanup(t.close)
+        self.sees(t, r"exit code 0")
+        screen = t.screen(colours=True)
+        self.equal(bool(re.search(r"\x1b\[2m[^\x1b]+\x1b\[0m", screen)) and "channel" not in screen, True, screen)
+        piped = self.tools.run(self.model, *ask).stdout.decode()
+        self.equal(piped.startswith("<|channel>thought\n") and "\x1b" not in piped, True, piped)
+
     # ---- through pipes
 
     def test_pipes_have_no_prompts_and_no_colours(self):

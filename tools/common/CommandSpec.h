@@ -1,5 +1,5 @@
-/// What a program's command line takes, independent of the library that parses it. From it come shell completion and
-/// the manual page, so neither is written by hand.
+/// What a program's command line takes, independent of the library that parses it. From it come shell
+/// completion and the manual page, so neither is written by hand.
 #pragma once
 
 #include <string>

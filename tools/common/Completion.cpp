@@ -78,16 +78,18 @@ void bashCommand(const CommandSpec &command, const std::string &pattern, std::st
 /// Sets `command` to the words of the commands typed so far.
 std::string bashScript(const CommandSpec &program) {
   const std::string function = "_" + program.name;
-  std::string out = "# bash completion for " + program.name + "; made by it\n" + function +
-                    "() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= word\n"
-                    "  COMPREPLY=()\n  # --option=value comes as three words.\n"
-                    "  [ \"$cur\" = = ] && cur=\n"
-                    "  [ \"$prev\" = = ] && prev=${COMP_WORDS[COMP_CWORD - 2]}\n"
-                    "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n    case \"$command $word\" in\n";
+  std::string out =
+      "# bash completion for " + program.name + "; made by it\n" + function +
+      "() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command= word\n"
+      "  COMPREPLY=()\n  # --option=value comes as three words.\n"
+      "  [ \"$cur\" = = ] && cur=\n"
+      "  [ \"$prev\" = = ] && prev=${COMP_WORDS[COMP_CWORD - 2]}\n"
+      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n    case \"$command $word\" in\n";
   for (const CommandSpec &command : program.commands) {
     out += "    ' " + command.name + "') command=" + command.name + " ;;\n";
     for (const CommandSpec &sub : command.commands)
-      out += "    '" + command.name + " " + sub.name + "') command='" + command.name + " " + sub.name + "' ;;\n";
+      out +=
+          "    '" + command.name + " " + sub.name + "') command='" + command.name + " " + sub.name + "' ;;\n";
   }
   out += "    esac\n  done\n  case $command in\n";
   bashCommand(program, "''", out);
@@ -137,8 +139,8 @@ void zshCommand(const CommandSpec &command, const std::string &indent, int depth
   if (command.commands.empty())
     return zshArguments(command, indent, out);
   const std::string word = "${words[" + std::to_string(depth) + "]}";
-  out += indent + "if (( CURRENT == " + std::to_string(depth) + " )) && [[ $PREFIX != -* ]]; then\n" + indent +
-         "  local -a commands=(\n";
+  out += indent + "if (( CURRENT == " + std::to_string(depth) + " )) && [[ $PREFIX != -* ]]; then\n" +
+         indent + "  local -a commands=(\n";
   for (const CommandSpec &sub : command.commands)
     out += indent + "    " + quoted(sub.name + ":" + zshText(sub.summary)) + "\n";
   out += indent + "  )\n" + indent + "  _describe command commands\n";
@@ -156,8 +158,8 @@ void zshCommand(const CommandSpec &command, const std::string &indent, int depth
 }
 
 std::string zshScript(const CommandSpec &program) {
-  std::string out = "#compdef " + program.name + "\n# zsh completion for " + program.name + "; made by it\n_" +
-                    program.name + "() {\n";
+  std::string out = "#compdef " + program.name + "\n# zsh completion for " + program.name +
+                    "; made by it\n_" + program.name + "() {\n";
   zshCommand(program, "  ", 2, out);
   return out + "}\n_" + program.name + " \"$@\"\n";
 }
@@ -176,9 +178,9 @@ void fishCommand(const CommandSpec &command, const std::string &program, const s
   for (const OptionSpec &option : command.options) {
     out += start;
     for (const std::string &name : option.names)
-      out += name.starts_with("--")  ? " -l " + name.substr(2)
-             : name.size() == 2 ? " -s " + name.substr(1)
-                                     : " -o " + name.substr(1);
+      out += name.starts_with("--") ? " -l " + name.substr(2)
+             : name.size() == 2     ? " -s " + name.substr(1)
+                                    : " -o " + name.substr(1);
     out += " -d " + quoted(option.help);
     if (!option.choices.empty())
       out += " -x -a " + quoted(joined(option.choices));
@@ -189,7 +191,8 @@ void fishCommand(const CommandSpec &command, const std::string &program, const s
 }
 
 std::string fishScript(const CommandSpec &program) {
-  std::string out = "# fish completion for " + program.name + "; made by it\ncomplete -c " + program.name + " -f\n";
+  std::string out =
+      "# fish completion for " + program.name + "; made by it\ncomplete -c " + program.name + " -f\n";
   const auto names = commandNames(program);
   fishCommand(program, program.name,
               names.empty() ? "true" : "not __fish_seen_subcommand_from " + joined(names), out);

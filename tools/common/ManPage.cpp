@@ -24,7 +24,8 @@ std::string roff(const std::string &text) {
 }
 
 std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::toupper(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return char(std::toupper(c)); });
   return text;
 }
 
@@ -63,7 +64,8 @@ void addNotes(const std::string &notes, const char *section, std::string &out) {
       out += indented ? ".nf\n" : ".fi\n";
     verbatim = indented;
     if (!indented && line.ends_with(":") && line.find(' ') == std::string::npos)
-      out += std::string(section) + " " + (section[2] == 'H' ? upper(line.substr(0, line.size() - 1)) : line) + "\n";
+      out += std::string(section) + " " +
+             (section[2] == 'H' ? upper(line.substr(0, line.size() - 1)) : line) + "\n";
     else
       out += line.empty() ? ".PP\n" : roff(line) + "\n";
   }
@@ -89,8 +91,9 @@ void addCommand(const CommandSpec &command, const std::string &name, std::string
 } // namespace
 
 std::string manPage(const CommandSpec &program, const std::string &version) {
-  std::string out = ".TH " + upper(program.name) + " 1 \"\" \"" + version + "\" \"User Commands\"\n.SH NAME\n" +
-                    roff(program.name) + " \\- " + roff(program.summary) + "\n.SH SYNOPSIS\n";
+  std::string out = ".TH " + upper(program.name) + " 1 \"\" \"" + version +
+                    "\" \"User Commands\"\n.SH NAME\n" + roff(program.name) + " \\- " +
+                    roff(program.summary) + "\n.SH SYNOPSIS\n";
   addSynopsis(program, program.name, out);
   for (const CommandSpec &command : program.commands) {
     out += ".br\n";

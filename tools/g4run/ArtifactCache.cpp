@@ -33,8 +33,10 @@ int lockFile(const std::string &path, int operation) {
     do
       result = flock(fd, operation);
     while (result != 0 && errno == EINTR);
-    struct stat mine {}, there {};
-    if (result == 0 && fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino)
+    struct stat mine {
+    }, there{};
+    if (result == 0 && fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 &&
+        mine.st_ino == there.st_ino)
       return fd;
     close(fd);
     if (result != 0)
@@ -50,7 +52,8 @@ Result<std::string> identity(const std::string &path, bool place) {
   std::string out = std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
                     std::to_string(info.st_mtim.tv_nsec);
   if (place)
-    out += " " + std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino) + " " + fs::absolute(path).string();
+    out += " " + std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino) + " " +
+           fs::absolute(path).string();
   return out + "\n";
 }
 
@@ -157,14 +160,16 @@ Result<std::string> ArtifactCache::keyOf(const Request &request) const {
 
 Result<CachedArtifact> ArtifactCache::compiled(const Request &request, const Interrupted &interrupted) const {
   if (compiler_.empty())
-    return invalidArgument(request.gguf + " is a GGUF file: compiling it needs g4c, which is neither beside g4run nor "
-                                          "in PATH");
+    return invalidArgument(request.gguf +
+                           " is a GGUF file: compiling it needs g4c, which is neither beside g4run nor "
+                           "in PATH");
   G4_ASSIGN_OR_RETURN(const std::string key, keyOf(request));
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
     return invalidArgument(folder_ + ": " + error.message());
-  const std::string artifact = fs::path(folder_) / (fs::path(request.gguf).stem().string() + "-" + key + ".g4m");
+  const std::string artifact =
+      fs::path(folder_) / (fs::path(request.gguf).stem().string() + "-" + key + ".g4m");
   for (int tries = 0; tries < 3; ++tries) {
     {
       G4_ASSIGN_OR_RETURN(CacheLock lock, CacheLock::wait(lockPath(artifact), CacheLock::Mode::kShared));
@@ -173,7 +178,8 @@ Result<CachedArtifact> ArtifactCache::compiled(const Request &request, const Int
         return CachedArtifact{artifact, std::move(lock)};
       }
     }
-    G4_ASSIGN_OR_RETURN(const CacheLock lock, CacheLock::wait(lockPath(artifact), CacheLock::Mode::kExclusive));
+    G4_ASSIGN_OR_RETURN(const CacheLock lock,
+                        CacheLock::wait(lockPath(artifact), CacheLock::Mode::kExclusive));
     if (loads(artifact))
       continue; // somebody else made it meanwhile
     fs::remove(artifact, error);
@@ -187,7 +193,8 @@ Result<CachedArtifact> ArtifactCache::compiled(const Request &request, const Int
   return internalError(artifact + " was compiled, but does not load");
 }
 
-Status ArtifactCache::compile(const Request &request, const std::string &output, const Interrupted &interrupted) const {
+Status ArtifactCache::compile(const Request &request, const std::string &output,
+                              const Interrupted &interrupted) const {
   std::fprintf(stderr, "g4run: compiling %s (once; 'g4run cache list' shows it)\n", request.gguf.c_str());
   std::vector<std::string> words = {compiler_, request.gguf, "-o", output, "--cpu=host"};
   words.insert(words.end(), request.options.begin(), request.options.end());
@@ -225,9 +232,11 @@ std::vector<CacheEntry> ArtifactCache::entries() const {
   for (const fs::directory_entry &file : fs::directory_iterator(folder_, error)) {
     struct stat info {};
     if (file.path().extension() == ".g4m" && stat(file.path().c_str(), &info) == 0)
-      out.push_back({file.path(), uint64_t(info.st_size), info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
+      out.push_back(
+          {file.path(), uint64_t(info.st_size), info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
   }
-  std::sort(out.begin(), out.end(), [](const CacheEntry &a, const CacheEntry &b) { return a.lastUse > b.lastUse; });
+  std::sort(out.begin(), out.end(),
+            [](const CacheEntry &a, const CacheEntry &b) { return a.lastUse > b.lastUse; });
   return out;
 }
 

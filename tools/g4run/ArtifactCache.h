@@ -1,9 +1,9 @@
 /// Artifacts compiled from GGUF files on first use.
 ///
-/// A folder of files NAME-KEY.g4m. The key is a hash of everything that decides what the artifact is: the GGUF file or
-/// files (path, size, time, inode, the first bytes), the compiler, the machine's CPU features and the options. Beside
-/// each lies NAME-KEY.lock, locked exclusively while it is made or removed and shared while it is used; a file's time
-/// of modification is when it was last used.
+/// A folder of files NAME-KEY.g4m. The key is a hash of everything that decides what the artifact is: the
+/// GGUF file or files (path, size, time, inode, the first bytes), the compiler, the machine's CPU features
+/// and the options. Beside each lies NAME-KEY.lock, locked exclusively while it is made or removed and shared
+/// while it is used; a file's time of modification is when it was last used.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -58,17 +58,17 @@ public:
   struct Request {
     std::string gguf;                 ///< the file, or one part of a split one
     std::vector<std::string> options; ///< for g4c, after --cpu=host
-    uint64_t limit;                   ///< bytes the cache may have afterwards, but for this artifact and those in use
+    uint64_t limit; ///< bytes the cache may have afterwards, but for this artifact and those in use
   };
-  /// The artifact for a GGUF file. Of processes that ask at once, one compiles. An artifact that does not load is made
-  /// anew. Errors: kInvalidArgument (no file; no compiler; g4c failed, with an empty message, since it said why),
-  /// kCancelled.
+  /// The artifact for a GGUF file. Of processes that ask at once, one compiles. An artifact that does not
+  /// load is made anew. Errors: kInvalidArgument (no file; no compiler; g4c failed, with an empty message,
+  /// since it said why), kCancelled.
   Result<CachedArtifact> compiled(const Request &request, const Interrupted &interrupted) const;
 
   /// Last used first.
   std::vector<CacheEntry> entries() const;
-  /// Removes least recently used artifacts, none that is in use, until at most `limit` bytes are left. Returns those
-  /// removed.
+  /// Removes least recently used artifacts, none that is in use, until at most `limit` bytes are left.
+  /// Returns those removed.
   std::vector<CacheEntry> shrink(uint64_t limit) const;
 
 private:

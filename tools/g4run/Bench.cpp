@@ -15,7 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kNotes[] = R"(Each test runs --reps times after once that is not counted. 'prefill N' reads prompts of N tokens, 'decode N' makes N
+constexpr char kNotes[] =
+    R"(Each test runs --reps times after once that is not counted. 'prefill N' reads prompts of N tokens, 'decode N' makes N
 tokens one after the other without sampling, both for --batch sequences at once that hold --depth positions already.
 Lists are separated by commas; 0 leaves a test out.
 
@@ -39,7 +40,9 @@ struct Measured {
   std::vector<double> seconds; // ascending
   /// Tokens per second of the repetition that took `seconds`.
   double rate(double time) const { return time > 0 ? double(what.tokens) * what.batch / time : 0; }
-  double median() const { return rate((seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2); }
+  double median() const {
+    return rate((seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2);
+  }
   const char *name() const { return what.kind == api::BenchCase::Kind::kDecode ? "decode" : "prefill"; }
 };
 
@@ -59,7 +62,8 @@ std::vector<api::BenchCase> casesOf(const BenchFlags &flags) {
 
 Status writeFile(const std::string &path, const std::string &text) {
   if (path == "-")
-    return std::fputs(text.c_str(), stdout) >= 0 ? Status() : resourceExhausted("cannot write to standard output");
+    return std::fputs(text.c_str(), stdout) >= 0 ? Status()
+                                                 : resourceExhausted("cannot write to standard output");
   G4_ASSIGN_OR_RETURN(const auto file, AtomicFile::create(path));
   G4_RETURN_IF_ERROR(file->writeAt(0, std::as_bytes(std::span(text.data(), text.size()))));
   return file->commit();
@@ -83,7 +87,8 @@ Json resultsJson(const api::Model &model, const std::vector<Measured> &results) 
           {"results", std::move(list)}};
 }
 
-/// Chrome's trace format: complete events ("X"), times in microseconds, a process per test and a thread per thread.
+/// Chrome's trace format: complete events ("X"), times in microseconds, a process per test and a thread per
+/// thread.
 class Trace {
 public:
   void beginTest(const Measured &m) {
@@ -95,17 +100,19 @@ public:
   void add(const api::TraceEvent &event) {
     if (start_ == 0)
       start_ = event.beginNs;
-    events_.push_back({{"ph", "X"},
-                       {"name", event.kernel},
-                       {"cat", event.set},
-                       {"pid", process_},
-                       {"tid", event.thread},
-                       {"ts", double(event.beginNs - start_) / 1e3},
-                       {"dur", double(event.endNs - event.beginNs) / 1e3},
-                       {"args", {{"dispatch", event.dispatch}, {"layer", event.layer}, {"step", event.step}}}});
+    events_.push_back(
+        {{"ph", "X"},
+         {"name", event.kernel},
+         {"cat", event.set},
+         {"pid", process_},
+         {"tid", event.thread},
+         {"ts", double(event.beginNs - start_) / 1e3},
+         {"dur", double(event.endNs - event.beginNs) / 1e3},
+         {"args", {{"dispatch", event.dispatch}, {"layer", event.layer}, {"step", event.step}}}});
   }
   std::string text() const {
-    return Json{{"displayTimeUnit", "ns"}, {"traceEvents", events_}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return Json{{"displayTimeUnit", "ns"}, {"traceEvents", events_}}.dump(-1, ' ', false,
+                                                                          Json::error_handler_t::replace);
   }
 
 private:
@@ -116,7 +123,8 @@ private:
 
 void printHeading(const api::Model &model) {
   std::printf("%s, %s, %u threads\n", model.name().c_str(), model.variant().c_str(), model.threads());
-  std::printf("%-8s %7s %6s %7s %12s %12s %12s\n", "test", "tokens", "batch", "depth", "tokens/s", "lowest", "highest");
+  std::printf("%-8s %7s %6s %7s %12s %12s %12s\n", "test", "tokens", "batch", "depth", "tokens/s", "lowest",
+              "highest");
 }
 
 void printRow(const Measured &m) {
@@ -173,7 +181,10 @@ void addBench(CLI::App &app, Run &run) {
   command->footer(kNotes);
   addModelFlags(*command, flags->model);
   const auto addList = [&](const char *name, std::vector<uint32_t> &list, const char *help) {
-    return command->add_option(name, list, help)->delimiter(',')->type_name("N,...")->allow_extra_args(false)
+    return command->add_option(name, list, help)
+        ->delimiter(',')
+        ->type_name("N,...")
+        ->allow_extra_args(false)
         ->capture_default_str();
   };
   addList("--prefill", flags->prefill, "Tokens of the prompts to read");
@@ -183,7 +194,9 @@ void addBench(CLI::App &app, Run &run) {
   command->add_option("--reps", flags->repetitions, "Repetitions of each test")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--json", flags->json, "Write every repetition to a file; '-' prints it instead of the table")
+  command
+      ->add_option("--json", flags->json,
+                   "Write every repetition to a file; '-' prints it instead of the table")
       ->type_name("FILE");
   command->add_option("--profile", flags->profile, "Write a trace of every dispatch")->type_name("FILE");
   command->callback([flags, &run] {

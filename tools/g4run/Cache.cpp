@@ -10,7 +10,8 @@
 namespace g4::tool {
 namespace {
 
-constexpr char kNotes[] = R"(A GGUF file given to g4run is compiled once. The artifact is kept in $XDG_CACHE_HOME/g4, or ~/.cache/g4, and used again
+constexpr char kNotes[] =
+    R"(A GGUF file given to g4run is compiled once. The artifact is kept in $XDG_CACHE_HOME/g4, or ~/.cache/g4, and used again
 as long as the file, g4c, the machine's CPU and --compile-options are the same. When all artifacts together are larger
 than --cache-limit, those least recently used are removed.
 
@@ -33,7 +34,8 @@ Status list() {
                 std::filesystem::path(entry.path).filename().c_str());
     total += entry.bytes;
   }
-  std::printf("%12s  in %zu artifacts in %s\n", bytesText(total).c_str(), entries.size(), cache.folder().c_str());
+  std::printf("%12s  in %zu artifacts in %s\n", bytesText(total).c_str(), entries.size(),
+              cache.folder().c_str());
   return {};
 }
 

@@ -1,5 +1,5 @@
 #include "tools/g4run/Chat.h"
-#include "runtime/text/Utf8.h"
+#include "tools/g4run/AnswerPrinter.h"
 #include "tools/g4run/Interrupt.h"
 #include "tools/g4run/LineEditor.h"
 #include "tools/g4run/Model.h"
@@ -17,7 +17,8 @@
 namespace g4::tool {
 namespace {
 
-constexpr char kNotes[] = R"(Enter sends a message, Alt-Enter begins a new line in it; pasted text is one message. Ctrl-C stops an answer; at the
+constexpr char kNotes[] =
+    R"(Enter sends a message, Alt-Enter begins a new line in it; pasted text is one message. Ctrl-C stops an answer; at the
 prompt, twice Ctrl-C or once Ctrl-D leaves. '/help' lists the commands. Lines are remembered in
 $XDG_STATE_HOME/g4/history, or ~/.local/state/g4/history, unless --no-history is given.
 
@@ -40,18 +41,6 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// How things look: with escape sequences on a terminal, unless NO_COLOR is set (no-color.org).
-struct Style {
-  bool terminal = isatty(STDOUT_FILENO) == 1;
-  bool colour = [] {
-    const char *noColour = std::getenv("NO_COLOR"), *term = std::getenv("TERM");
-    return isatty(STDOUT_FILENO) == 1 && !(noColour && *noColour) && term && std::string_view(term) != "dumb";
-  }();
-  const char *dim() const { return colour ? "\x1b[2m" : ""; }
-  const char *off() const { return colour ? "\x1b[0m" : ""; }
-  const char *prompt() const { return colour ? "\x1b[1;32m" : ""; }
-};
 
 /// Keeps what is typed during an answer off the screen; it is read afterwards.
 class NoEcho {
@@ -108,9 +97,10 @@ private:
   Status answer(const std::string &message);
   Result<bool> readPrompt(std::span<const int32_t> ids);
   Result<api::Generation> generate(Conversation::Message &message);
-  bool show(api::Part part, std::string_view text);
   void endAnswer(const api::Generation &generation);
-  void say(const std::string &text) const { std::printf("%s%s%s\n", style_.dim(), text.c_str(), style_.off()); }
+  void say(const std::string &text) const {
+    std::printf("%s%s%s\n", style_.dim(), text.c_str(), style_.off());
+  }
   void complain(const std::string &text) const;
   void printStats() const;
 
@@ -121,10 +111,6 @@ private:
   LineEditor editor_;
   api::SamplingOptions sampling_;
   Conversation conversation_;
-
-  // Of the answer that is being shown.
-  std::optional<api::Part> part_;
-  char last_ = '\n';
 
   // Of the last answer, for /stats.
   struct {
@@ -139,9 +125,9 @@ void Chat::complain(const std::string &text) const {
 }
 
 void Chat::greet() const {
-  std::printf("%s%s%s\n", style_.colour ? "\x1b[1m" : "", model_.name().c_str(), style_.off());
-  say("context of " + std::to_string(model_.contextTokens()) + " tokens, " + std::to_string(model_.threads()) +
-      " threads; /help lists the commands, Ctrl-D leaves");
+  std::printf("%s%s%s\n", style_.bold(), model_.name().c_str(), style_.off());
+  say("context of " + std::to_string(model_.contextTokens()) + " tokens, " +
+      std::to_string(model_.threads()) + " threads; /help lists the commands, Ctrl-D leaves");
 }
 
 Status Chat::run() {
@@ -151,7 +137,7 @@ Status Chat::run() {
   for (std::string line;;) {
     if (editor_.interactive())
       std::printf("\n");
-    switch (editor_.read("> ", style_.prompt(), style_.off(), line)) {
+    switch (editor_.read("> ", style_.green(), style_.off(), line)) {
     case LineEditor::Read::kEnd:
       return {};
     case LineEditor::Read::kInterrupted:
@@ -239,9 +225,9 @@ Status Chat::answer(const std::string &message) {
   }
   if (ids->size() >= model_.contextTokens()) {
     drop();
-    complain("the conversation has no room for this message: with it there are " + std::to_string(ids->size()) +
-             " tokens, and the context is " + std::to_string(model_.contextTokens()) +
-             ". /reset begins a new one, /save keeps this one.");
+    complain("the conversation has no room for this message: with it there are " +
+             std::to_string(ids->size()) + " tokens, and the context is " +
+             std::to_string(model_.contextTokens()) + ". /reset begins a new one, /save keeps this one.");
     return {};
   }
   const NoEcho quiet;
@@ -300,41 +286,20 @@ Result<api::Generation> Chat::generate(Conversation::Message &message) {
   request.maxTokens = options_.maxTokens.value_or(request.maxTokens);
   request.sampling = sampling_;
   sampling_.seed += 1; // the next answer draws anew
-  part_.reset();
-  last_ = '\n';
+  AnswerPrinter printer(style_);
   request.onPart = [&](api::Part part, std::string_view text) {
     (part == api::Part::kThought ? message.thought : message.content) += text;
-    return show(part, text) && !interrupted();
+    return printer.print(part, text) && !interrupted();
   };
   auto generation = session_.generate(request);
+  printer.finish();
   stats_.answerSeconds = secondsSince(start);
   if (generation.ok())
     stats_.answer = generation->ids.size();
   return generation;
 }
 
-/// Thoughts are dim, or between marks where there are no colours.
-bool Chat::show(api::Part part, std::string_view text) {
-  if (text.empty())
-    return true;
-  if (part != part_) {
-    const bool first = !part_.has_value();
-    if (!first && last_ != '\n')
-      std::printf("\n");
-    if (part == api::Part::kThought)
-      std::printf("%s", style_.colour ? style_.dim() : "[thought]\n");
-    else if (!first)
-      std::printf("%s\n", style_.colour ? style_.off() : "[answer]");
-    part_ = part;
-  }
-  const std::string printable = style_.terminal ? withoutControls(text) : std::string(text);
-  if (!printable.empty())
-    last_ = printable.back();
-  return std::fwrite(printable.data(), 1, printable.size(), stdout) == printable.size() && std::fflush(stdout) == 0;
-}
-
 void Chat::endAnswer(const api::Generation &generation) {
-  std::printf("%s%s", style_.off(), last_ == '\n' ? "" : "\n");
   if (generation.finish == api::Finish::kCancelled)
     say("[stopped]");
   if (generation.finish == api::Finish::kLength)
@@ -346,8 +311,8 @@ void Chat::endAnswer(const api::Generation &generation) {
 
 void Chat::printStats() const {
   const auto rate = [](size_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; };
-  std::printf("prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n", stats_.prompt, stats_.kept,
-              stats_.promptSeconds, rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
+  std::printf("prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n", stats_.prompt,
+              stats_.kept, stats_.promptSeconds, rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
   std::printf("answer   %zu tokens; %.2f s, %.1f tokens/s\n", stats_.answer, stats_.answerSeconds,
               rate(stats_.answer, stats_.answerSeconds));
   std::printf("context  %u of %u tokens\n", session_.length(), model_.contextTokens());
@@ -368,20 +333,6 @@ Status runChat(const ChatOptions &options, const Interrupted &interrupted) {
 
 } // namespace
 
-std::string withoutControls(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t length = std::max<size_t>(text::readUtf8(text).bytes, 1);
-    const auto first = uint8_t(text[0]), second = uint8_t(length > 1 ? text[1] : 0);
-    const bool control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f ||
-                         (first == 0xc2 && second >= 0x80 && second < 0xa0);
-    if (!control)
-      out += text.substr(0, length);
-    text.remove_prefix(length);
-  }
-  return out;
-}
-
 void addChat(CLI::App &app, Run &run) {
   auto options = std::make_shared<ChatOptions>();
   CLI::App *command = app.add_subcommand("chat", "Talk to a model");
@@ -389,7 +340,8 @@ void addChat(CLI::App &app, Run &run) {
   addModelFlags(*command, options->model);
   command->add_option("--system", options->system, "System message");
   command->add_flag("--think", options->think, "Let the model think before it answers");
-  command->add_option("--load", options->load, "Go on with a conversation that /save wrote")->type_name("FILE");
+  command->add_option("--load", options->load, "Go on with a conversation that /save wrote")
+      ->type_name("FILE");
   command->add_flag("--no-history", options->noHistory, "Remember no lines after the program ends");
   addMaxTokens(*command, options->maxTokens);
   addSamplingFlags(*command, options->sampling);

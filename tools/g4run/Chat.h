@@ -4,15 +4,26 @@
 #include "tools/g4run/Conversation.h"
 
 #include <string>
-#include <string_view>
 
 namespace g4::tool {
 
 /// What a typed line asks for.
 struct ChatCommand {
-  enum class Kind { kMessage, kNothing, kBad, kHelp, kReset, kSystem, kThink, kSave, kLoad, kStats, kQuit } kind;
-  std::string text;   ///< the message, the command's argument, or what is wrong
-  bool on = false;    ///< of kThink
+  enum class Kind {
+    kMessage,
+    kNothing,
+    kBad,
+    kHelp,
+    kReset,
+    kSystem,
+    kThink,
+    kSave,
+    kLoad,
+    kStats,
+    kQuit
+  } kind;
+  std::string text; ///< the message, the command's argument, or what is wrong
+  bool on = false;  ///< of kThink
 };
 
 /// A line that begins with '/' is a command, unless it has several lines; "//" begins a message with '/'.
@@ -20,8 +31,5 @@ ChatCommand parseChatLine(const std::string &line);
 
 /// What /help prints.
 const char *chatHelp();
-
-/// `text` without characters that a terminal would act on; line breaks and tabs stay.
-std::string withoutControls(std::string_view text);
 
 } // namespace g4::tool

@@ -31,17 +31,21 @@ size_t distance(std::string_view a, std::string_view b) {
   for (size_t i = 1; i <= a.size(); ++i) {
     size_t diagonal = std::exchange(row[0], i);
     for (size_t j = 1; j <= b.size(); ++j)
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
+      diagonal =
+          std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
   }
   return row[b.size()];
 }
 
 std::string unknown(const std::string &name) {
-  const Known &near = *std::min_element(std::begin(kCommands), std::end(kCommands), [&](const Known &a, const Known &b) {
-    return distance(name, a.name) < distance(name, b.name);
-  });
-  const std::string hint = distance(name, near.name) <= 2 ? "did you mean " + std::string(near.name) + "? " : "";
-  return "no command " + name + ": " + hint + "/help lists them; a message that begins with / is written with //";
+  const Known &near =
+      *std::min_element(std::begin(kCommands), std::end(kCommands), [&](const Known &a, const Known &b) {
+        return distance(name, a.name) < distance(name, b.name);
+      });
+  const std::string hint =
+      distance(name, near.name) <= 2 ? "did you mean " + std::string(near.name) + "? " : "";
+  return "no command " + name + ": " + hint +
+         "/help lists them; a message that begins with / is written with //";
 }
 
 } // namespace
@@ -57,12 +61,14 @@ ChatCommand parseChatLine(const std::string &line) {
   const size_t space = text.find_first_of(" \t");
   const std::string name = text.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : trimmed(text.substr(space));
-  const auto known = std::find_if(std::begin(kCommands), std::end(kCommands), [&](const Known &k) { return k.name == name; });
+  const auto known = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                  [&](const Known &k) { return k.name == name; });
   if (known == std::end(kCommands))
     return {Kind::kBad, unknown(name)};
   const bool optional = known->kind == Kind::kSystem; // without a text it removes the message
   if (known->argument.empty() ? !argument.empty() : argument.empty() && !optional)
-    return {Kind::kBad, "usage: " + name + (known->argument.empty() ? "" : " " + std::string(known->argument))};
+    return {Kind::kBad,
+            "usage: " + name + (known->argument.empty() ? "" : " " + std::string(known->argument))};
   if (known->kind == Kind::kThink && argument != "on" && argument != "off")
     return {Kind::kBad, "usage: /think on|off"};
   return {known->kind, argument, argument == "on"};

@@ -19,9 +19,12 @@ g4c has its own: g4c --completion=bash.)";
 
 void addCompletion(CLI::App &app, Run &run) {
   auto shell = std::make_shared<std::string>();
-  CLI::App *command = app.add_subcommand("completion", "Print a script that completes g4run's options in a shell");
+  CLI::App *command =
+      app.add_subcommand("completion", "Print a script that completes g4run's options in a shell");
   command->footer(kNotes);
-  command->add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([&app, &run, shell] {
     run = [text = completionScript(describe(app), *shell)](const Interrupted &) -> Status {
       std::fputs(text.c_str(), stdout);

@@ -66,7 +66,8 @@ Result<Conversation> Conversation::parse(const std::string &json) {
     }
     const char *expected = out.messages.size() % 2 == 0 ? "user" : "assistant";
     if (message.role != expected)
-      return badMessage(i, "is not of the " + std::string(expected) + ": a chat goes on from user and assistant in turn");
+      return badMessage(i, "is not of the " + std::string(expected) +
+                               ": a chat goes on from user and assistant in turn");
     out.messages.push_back(std::move(message));
   }
   if (out.messages.size() % 2 != 0)

@@ -18,8 +18,8 @@ struct Conversation {
   bool thinking = false;
   std::vector<Message> messages;
 
-  /// As a chat request (api::ChatRequest::json), which is the file's format too: an object with "messages" in the
-  /// OpenAI form and "enable_thinking". What is no UTF-8 is replaced.
+  /// As a chat request (api::ChatRequest::json), which is the file's format too: an object with "messages" in
+  /// the OpenAI form and "enable_thinking". What is no UTF-8 is replaced.
   std::string json() const;
   /// Errors: kInvalidArgument saying what a chat cannot go on from.
   static Result<Conversation> parse(const std::string &json);

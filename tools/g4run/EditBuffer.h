@@ -8,8 +8,8 @@
 
 namespace g4::tool {
 
-/// Characters are code points; a cursor stands before one that takes room, never inside what a terminal shows as one
-/// (a letter with its accents, an emoji with its modifiers).
+/// Characters are code points; a cursor stands before one that takes room, never inside what a terminal shows
+/// as one (a letter with its accents, an emoji with its modifiers).
 class EditBuffer {
 public:
   const std::u32string &text() const { return text_; }

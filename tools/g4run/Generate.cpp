@@ -1,4 +1,5 @@
 #include "tools/common/Npy.h"
+#include "tools/g4run/AnswerPrinter.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 #include "tools/g4run/Taps.h"
@@ -96,20 +97,20 @@ Result<api::Generation> generate(const api::Model &model, api::Session &session,
   request.ignoreEos = o.ignoreEos;
   request.suppress = !o.noSuppress;
   const auto start = Clock::now();
-  char last = '\n'; // of the text; nothing needs no line end
-  request.onText = [&](std::string_view text) {
+  const Style style;
+  AnswerPrinter printer(style);
+  const auto print = [&](api::Part part, std::string_view text) {
     if (times.first == 0)
       times.first = secondsSince(start);
-    if (!text.empty())
-      last = text.back();
-    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 &&
-           !interrupted();
+    return printer.print(part, text) && !interrupted();
   };
+  if (style.terminal && !o.raw)
+    request.onPart = print;
+  else // for programs: what the model wrote, its marks included
+    request.onText = [&](std::string_view text) { return print(api::Part::kAnswer, text); };
   auto out = session.generate(request);
   times.generation = secondsSince(start);
-  if (last != '\n')
-    std::fputc('\n', stdout);
-  std::fflush(stdout); // before what goes to standard error
+  printer.finish();
   return out;
 }
 

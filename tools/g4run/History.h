@@ -6,10 +6,12 @@
 
 namespace g4::tool {
 
-/// A file of one line each, line breaks written as \n and backslashes as \\; several programs may append to it.
+/// A file of one line each, line breaks written as \n and backslashes as \\; several programs may append to
+/// it.
 class History {
 public:
-  /// Reads `file`; empty: the history ends with the program. A file that cannot be read or written is no error.
+  /// Reads `file`; empty: the history ends with the program. A file that cannot be read or written is no
+  /// error.
   explicit History(std::string file);
 
   /// Unless it is empty or the same as the last one.

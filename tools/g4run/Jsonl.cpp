@@ -37,10 +37,10 @@ template <class T> Result<bool> take(Json &object, const char *key, T &out) {
   return true;
 }
 
-#define G4_TAKE(object, key, out)                                                                             \
-  do {                                                                                                        \
-    if (auto taken = take(object, key, out); !taken.ok())                                                     \
-      return taken.status();                                                                                  \
+#define G4_TAKE(object, key, out)                                                                            \
+  do {                                                                                                       \
+    if (auto taken = take(object, key, out); !taken.ok())                                                    \
+      return taken.status();                                                                                 \
   } while (0)
 
 Status takeStops(Json &object, std::vector<std::string> &stops) {
@@ -114,7 +114,8 @@ public:
       line.error = result.status().message();
       return;
     }
-    const bool stopped = result->finish == api::Finish::kStopToken || result->finish == api::Finish::kStopString;
+    const bool stopped =
+        result->finish == api::Finish::kStopToken || result->finish == api::Finish::kStopString;
     Json out = {{"id", line.id}, {"text", line.text}};
     if (!line.thought.empty())
       out["thought"] = line.thought;
@@ -146,7 +147,9 @@ public:
   size_t errors() const { return errors_; }
 
 private:
-  static std::string dump(const Json &json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+  static std::string dump(const Json &json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
 
   Status parse(const std::string &text, Line &line, api::BatchRequest &request) {
     Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);

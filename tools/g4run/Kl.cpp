@@ -9,7 +9,8 @@
 namespace g4::tool {
 namespace {
 
-constexpr char kNotes[] = R"(Both models read the same windows as in 'g4run perplexity'. For each scored token the KL divergence of the model's
+constexpr char kNotes[] =
+    R"(Both models read the same windows as in 'g4run perplexity'. For each scored token the KL divergence of the model's
 prediction from the reference's is taken; 0 is equality. A good reference is the same model in F32, F16 or BF16, compiled
 with --activations=f32. Errors (+-) are standard errors over tokens.
 
@@ -26,8 +27,8 @@ struct KlOptions {
 
 void print(const api::Divergence &d, const KlOptions &options) {
   const double ratio = std::exp(d.logRatio);
-  std::printf("KL(reference || model)  %.6f +- %.6f per token (median %.6f, 99 %% %.6f, most %.6f)\n", d.kl, d.klError,
-              d.klMedian, d.kl99, d.klMost);
+  std::printf("KL(reference || model)  %.6f +- %.6f per token (median %.6f, 99 %% %.6f, most %.6f)\n", d.kl,
+              d.klError, d.klMedian, d.kl99, d.klMost);
   std::printf("same best token         %.2f +- %.2f %%\n", 100 * d.sameTop, 100 * d.sameTopError);
   std::printf("perplexity              %.4f +- %.4f, reference %.4f +- %.4f\n", d.model.value, d.model.error,
               d.reference.value, d.reference.error);
@@ -37,7 +38,9 @@ void print(const api::Divergence &d, const KlOptions &options) {
 }
 
 void printJson(const api::Divergence &d, const KlOptions &options) {
-  const auto value = [](double mean, double error) { return nlohmann::ordered_json{{"value", mean}, {"error", error}}; };
+  const auto value = [](double mean, double error) {
+    return nlohmann::ordered_json{{"value", mean}, {"error", error}};
+  };
   nlohmann::ordered_json out = {{"kl", value(d.kl, d.klError)},
                                 {"kl_median", d.klMedian},
                                 {"kl_99", d.kl99},
@@ -61,10 +64,11 @@ Status runKl(const KlOptions &options, const Interrupted &interrupted) {
   G4_ASSIGN_OR_RETURN(const OpenModel reference, openModel(flags, interrupted));
   auto measured = [&] {
     Progress progress("kl", "windows");
-    return api::divergence(*model.model, *reference.model, text, options.window, [&](uint32_t done, uint32_t total) {
-      progress.update(done, total);
-      return !interrupted();
-    });
+    return api::divergence(*model.model, *reference.model, text, options.window,
+                           [&](uint32_t done, uint32_t total) {
+                             progress.update(done, total);
+                             return !interrupted();
+                           });
   }();
   if (!measured.ok())
     return measured.status();
@@ -79,8 +83,12 @@ void addKl(CLI::App &app, Run &run) {
   CLI::App *command = app.add_subcommand("kl", "Measure how far a model's predictions are from another's");
   command->footer(kNotes);
   addModelFlags(*command, options->model);
-  command->add_option("text", options->text, "The text file; '-' is standard input")->type_name("FILE")->required();
-  command->add_option("--reference", options->reference, "The model to compare with")->type_name("FILE")->required();
+  command->add_option("text", options->text, "The text file; '-' is standard input")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--reference", options->reference, "The model to compare with")
+      ->type_name("FILE")
+      ->required();
   command->add_option("-c,--window", options->window, "Tokens per window")->capture_default_str();
   command->add_flag("--json", options->json, "Print the numbers as JSON");
   command->callback([options, &run] {

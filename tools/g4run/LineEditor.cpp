@@ -28,7 +28,8 @@ volatile std::sig_atomic_t resized = 0;
 constexpr char kPasteOn[] = "\x1b[?2004h", kPasteOff[] = "\x1b[?2004l", kEraseBelow[] = "\x1b[J",
                kClear[] = "\x1b[H\x1b[2J";
 constexpr std::string_view kPasteEnd = "\x1b[201~";
-constexpr int kSignalMs = 100; // a signal that came just before a wait, or to another thread, is seen after this
+constexpr int kSignalMs =
+    100;                   // a signal that came just before a wait, or to another thread, is seen after this
 constexpr int kDrawMs = 8; // between two drawings, however fast keys come
 constexpr int kEscapeMs = 50; // after this an escape is a key, not the start of a sequence
 
@@ -90,7 +91,8 @@ struct LineEditor::Impl {
 };
 
 LineEditor::LineEditor(std::string historyFile) : impl_(std::make_unique<Impl>(std::move(historyFile))) {
-  impl_->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetattr(STDIN_FILENO, &impl_->before) == 0;
+  impl_->terminal =
+      isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetattr(STDIN_FILENO, &impl_->before) == 0;
   if (!impl_->terminal)
     return;
   // For the width of characters.
@@ -291,12 +293,15 @@ void LineEditor::Impl::handleEscape() {
   static constexpr struct {
     std::string_view sequence;
     Edit edit;
-  } kKeys[] = {{"[D", &EditBuffer::left},         {"OD", &EditBuffer::left},          {"[C", &EditBuffer::right},
-               {"OC", &EditBuffer::right},        {"[H", &EditBuffer::home},          {"OH", &EditBuffer::home},
-               {"[1~", &EditBuffer::home},        {"[7~", &EditBuffer::home},         {"[F", &EditBuffer::end},
-               {"OF", &EditBuffer::end},          {"[4~", &EditBuffer::end},          {"[8~", &EditBuffer::end},
-               {"[3~", &EditBuffer::eraseAfter},  {"[1;5D", &EditBuffer::wordLeft},   {"[1;3D", &EditBuffer::wordLeft},
-               {"b", &EditBuffer::wordLeft},      {"[1;5C", &EditBuffer::wordRight},  {"[1;3C", &EditBuffer::wordRight},
+  } kKeys[] = {{"[D", &EditBuffer::left},         {"OD", &EditBuffer::left},
+               {"[C", &EditBuffer::right},        {"OC", &EditBuffer::right},
+               {"[H", &EditBuffer::home},         {"OH", &EditBuffer::home},
+               {"[1~", &EditBuffer::home},        {"[7~", &EditBuffer::home},
+               {"[F", &EditBuffer::end},          {"OF", &EditBuffer::end},
+               {"[4~", &EditBuffer::end},         {"[8~", &EditBuffer::end},
+               {"[3~", &EditBuffer::eraseAfter},  {"[1;5D", &EditBuffer::wordLeft},
+               {"[1;3D", &EditBuffer::wordLeft},  {"b", &EditBuffer::wordLeft},
+               {"[1;5C", &EditBuffer::wordRight}, {"[1;3C", &EditBuffer::wordRight},
                {"f", &EditBuffer::wordRight},     {"\x7f", &EditBuffer::eraseWordBefore}};
   for (const auto &key : kKeys)
     if (sequence == key.sequence)
@@ -328,7 +333,8 @@ void LineEditor::Impl::insertPaste() {
   buffer.insert(text);
 }
 
-/// From wherever the cursor is: back to the first row, erase, write the rows that fit, put the cursor in its place.
+/// From wherever the cursor is: back to the first row, erase, write the rows that fit, put the cursor in its
+/// place.
 void LineEditor::Impl::draw() {
   const Size size = terminalSize();
   const size_t width = std::max(size.width, prompt.size() + 4);

@@ -6,8 +6,8 @@
 
 namespace g4::tool {
 
-/// On a terminal: editing, history, text pasted as one line whatever line breaks it has, Alt-Enter for a line break.
-/// Otherwise plain lines. There is one editor at a time: it sets the terminal's mode while it reads.
+/// On a terminal: editing, history, text pasted as one line whatever line breaks it has, Alt-Enter for a line
+/// break. Otherwise plain lines. There is one editor at a time: it sets the terminal's mode while it reads.
 class LineEditor {
 public:
   /// `historyFile`: read now, written after each line; empty: the history ends with the program.

@@ -30,12 +30,14 @@ Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interr
     return Artifact{flags.path, {}};
   }
   G4_ASSIGN_OR_RETURN(const ArtifactCache cache, ArtifactCache::open());
-  G4_ASSIGN_OR_RETURN(CachedArtifact cached,
-                      cache.compiled({flags.path, splitWords(flags.compileOptions), flags.cacheLimit}, interrupted));
+  G4_ASSIGN_OR_RETURN(
+      CachedArtifact cached,
+      cache.compiled({flags.path, splitWords(flags.compileOptions), flags.cacheLimit}, interrupted));
   return Artifact{std::move(cached.path), std::move(cached.lock)};
 }
 
-Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted, api::ModelOptions options) {
+Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted,
+                            api::ModelOptions options) {
   options.threads = flags.threads;
   options.variant = flags.variant;
   options.contextTokens = flags.context;

@@ -14,7 +14,8 @@ struct Artifact {
 };
 
 /// `flags.path` itself, or for a GGUF file what the cache has for it, compiled if need be.
-/// Errors: kInvalidArgument (no such file, no compiler), kCancelled, or with an empty message when g4c has said why.
+/// Errors: kInvalidArgument (no such file, no compiler), kCancelled, or with an empty message when g4c has
+/// said why.
 Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interrupted);
 
 struct OpenModel {
@@ -22,6 +23,7 @@ struct OpenModel {
   std::unique_ptr<api::Model> model;
 };
 /// `options` has what the flags do not say.
-Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted, api::ModelOptions options = {});
+Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted,
+                            api::ModelOptions options = {});
 
 } // namespace g4::tool

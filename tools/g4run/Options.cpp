@@ -50,7 +50,8 @@ void addPrompt(CLI::App &app, GenerateOptions &o) {
          "Token ids, separated by commas")
       ->type_name("IDS")
       ->group(one);
-  app.add_option("--jsonl", o.jsonl, "Many prompts and their answers: a JSON object a line; '-' is standard in- or output")
+  app.add_option("--jsonl", o.jsonl,
+                 "Many prompts and their answers: a JSON object a line; '-' is standard in- or output")
       ->type_name("FILE FILE")
       ->expected(2)
       ->allow_extra_args(false)
@@ -88,14 +89,15 @@ Result<uint64_t> parseSize(const std::string &text) {
   static constexpr std::string_view kUnits = "KMGT";
   const size_t power = unit.empty() ? 0 : kUnits.find(unit) + 1;
   uint64_t value = 0;
-  if (!parseNumber(std::string_view(text).substr(0, digits), value) || unit.size() > 1 || (power == 0 && !unit.empty()) ||
-      value > std::numeric_limits<uint64_t>::max() >> (10 * power))
+  if (!parseNumber(std::string_view(text).substr(0, digits), value) || unit.size() > 1 ||
+      (power == 0 && !unit.empty()) || value > std::numeric_limits<uint64_t>::max() >> (10 * power))
     return invalidArgument("'" + text + "' is no size such as 300M or 50G");
   return value << (10 * power);
 }
 
 void addArtifactFlags(CLI::App &app, ModelFlags &flags) {
-  app.add_option("model", flags.path, "The model: an artifact of g4c, or a GGUF file, which is compiled first")
+  app.add_option("model", flags.path,
+                 "The model: an artifact of g4c, or a GGUF file, which is compiled first")
       ->type_name("FILE")
       ->required();
   app.add_option("--compile-options", flags.compileOptions,
@@ -116,7 +118,8 @@ void addModelFlags(CLI::App &app, ModelFlags &flags) {
   app.add_option("--context", flags.context, "Most positions; default: the model's context");
   app.add_option("--variant", flags.variant, "Code variant by name; default: the best for this machine");
   app.add_option_function<std::string>(
-         "--weights", [&flags](const std::string &text) { flags.weightSeed = valid("--weights", parseSeed(text)); },
+         "--weights",
+         [&flags](const std::string &text) { flags.weightSeed = valid("--weights", parseSeed(text)); },
          "seed:N makes weights up, for an artifact compiled without")
       ->type_name("seed:N");
 }
@@ -140,11 +143,14 @@ void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
                  "Temperature; 0 is greedy. Default: the model file's, as for the next three")
       ->group(group);
   app.add_option("--top-k", flags.topK, "Keep the k most probable tokens; 0 is off")->group(group);
-  app.add_option("--top-p", flags.topP, "Keep the most probable tokens that sum to p; 1 is off")->group(group);
+  app.add_option("--top-p", flags.topP, "Keep the most probable tokens that sum to p; 1 is off")
+      ->group(group);
   app.add_option("--min-p", flags.minP, "Keep tokens at least p times as probable as the best; 0 is off")
       ->group(group);
-  app.add_option("--repeat-penalty", flags.repeatPenalty, "Weakens tokens that occurred; 1 is off")->group(group);
-  app.add_option("--presence-penalty", flags.presencePenalty, "Subtracted from logits of tokens that occurred")
+  app.add_option("--repeat-penalty", flags.repeatPenalty, "Weakens tokens that occurred; 1 is off")
+      ->group(group);
+  app.add_option("--presence-penalty", flags.presencePenalty,
+                 "Subtracted from logits of tokens that occurred")
       ->group(group);
   app.add_option("--frequency-penalty", flags.frequencyPenalty, "The same, times how often")->group(group);
   app.add_option("--seed", flags.seed, "Seed of the draws; default: random")->group(group);
@@ -175,7 +181,9 @@ void addMaxTokens(CLI::App &app, std::optional<uint32_t> &maxTokens) {
 void addGenerateFlags(CLI::App &app, GenerateOptions &o) {
   addPrompt(app, o);
   addMaxTokens(app, o.maxTokens);
-  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")->take_all()->allow_extra_args(false);
+  app.add_option("--stop", o.stops, "Stop before this text; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_flag("--ignore-eos", o.ignoreEos, "Do not stop where the model ends its answer");
   app.add_flag("--no-suppress", o.noSuppress, "Let tokens be sampled that the model file or g4 rule out");
   addOutput(app, o);
@@ -194,7 +202,8 @@ void checkGenerate(const GenerateOptions &o) {
   if (o.raw && (!o.system.empty() || o.think))
     throw CLI::ValidationError("--raw", "leaves no place for --system or --think");
   if (!o.jsonl.empty() && (!o.logits.empty() || !o.taps.empty() || !o.forcedExperts.empty() || o.printIds))
-    throw CLI::ValidationError("--jsonl", "does not go with --logits, --taps, --forced-experts or --print-ids");
+    throw CLI::ValidationError("--jsonl",
+                               "does not go with --logits, --taps, --forced-experts or --print-ids");
 }
 
 } // namespace g4::tool

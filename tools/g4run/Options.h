@@ -62,7 +62,8 @@ struct GenerateOptions {
   bool printIds = false, stats = false;
   uint32_t chunk = 0, parallel = 8;
 };
-/// Declares them on `app`. Throws CLI11's errors while parsing; checkGenerate throws what can be said only in the end.
+/// Declares them on `app`. Throws CLI11's errors while parsing; checkGenerate throws what can be said only in
+/// the end.
 void addGenerateFlags(CLI::App &app, GenerateOptions &options);
 void checkGenerate(const GenerateOptions &options);
 

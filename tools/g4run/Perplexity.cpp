@@ -8,7 +8,8 @@
 namespace g4::tool {
 namespace {
 
-constexpr char kNotes[] = R"(The text is cut into windows; in each, the second half is scored given what stands before it. The number equals
+constexpr char kNotes[] =
+    R"(The text is cut into windows; in each, the second half is scored given what stands before it. The number equals
 llama-perplexity's on the same file and window. Compare numbers of the same text and window only.
 
 Examples:
@@ -46,7 +47,9 @@ void addPerplexity(CLI::App &app, Run &run) {
   CLI::App *command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
   command->footer(kNotes);
   addModelFlags(*command, options->model);
-  command->add_option("text", options->text, "The text file; '-' is standard input")->type_name("FILE")->required();
+  command->add_option("text", options->text, "The text file; '-' is standard input")
+      ->type_name("FILE")
+      ->required();
   command->add_option("-c,--window", options->window, "Tokens per window")->capture_default_str();
   command->callback([options, &run] {
     run = [options](const Interrupted &interrupted) { return runPerplexity(*options, interrupted); };

@@ -98,7 +98,8 @@ void addOptions(const CLI::App &app, CommandSpec &out) {
 }
 
 void addCommands(CLI::App &app, Run &run) {
-  for (const auto add : {addChat, addInspect, addPerplexity, addKl, addTokenize, addBench, addCache, addCompletion})
+  for (const auto add :
+       {addChat, addInspect, addPerplexity, addKl, addTokenize, addBench, addCache, addCompletion})
     add(app, run);
 }
 

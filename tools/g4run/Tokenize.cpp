@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kNotes[] = R"(Without TEXT and -f the text is read from standard input, all of it as it is. Ids are printed as --ids takes them. A
+constexpr char kNotes[] =
+    R"(Without TEXT and -f the text is read from standard input, all of it as it is. Ids are printed as --ids takes them. A
 token is shown as the model file spells it: a space is U+2581, a byte is "<0x0A>". The chat template is not applied.
 
 Examples:
@@ -93,10 +94,13 @@ void addTokenize(CLI::App &app, Run &run) {
   command->add_option("-f,--file", options->file, "Read it from a file; '-' is standard input")
       ->type_name("FILE")
       ->excludes(text);
-  CLI::Option *back = command->add_flag("--detokenize", options->detokenize, "From ids to the text, byte for byte");
+  CLI::Option *back =
+      command->add_flag("--detokenize", options->detokenize, "From ids to the text, byte for byte");
   command->add_flag("--show", options->show, "One token a line: its id and how the model file spells it");
   command->add_flag("--json", options->json, "As JSON: ids, pieces and text");
-  command->add_flag("--plain", options->plain, "Control tokens written out are text: \"<bos>\" is five characters")
+  command
+      ->add_flag("--plain", options->plain,
+                 "Control tokens written out are text: \"<bos>\" is five characters")
       ->excludes(back);
   command->add_flag("--no-bos", options->noBos, "Put no BOS in front")->excludes(back);
   command->callback([options, &run] {

@@ -107,7 +107,7 @@ private:
   std::unique_ptr<Counter[]> next_; // one per task
   size_t nextSize_ = 0;
   std::vector<LaunchSpan> *spans_ = nullptr; // of the caller
-  std::vector<LaunchSpan> slots_;            // [tasks, threads] of the present run; beginNs 0: had no part in it
+  std::vector<LaunchSpan> slots_; // [tasks, threads] of the present run; beginNs 0: had no part in it
 };
 
 Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) {
@@ -127,7 +127,8 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
     const int64_t chunk = std::max<int64_t>(1, launch.items / (4 * int64_t(team_.size())));
     pending &= !tasks_.empty();
     barriers += pending;
-    tasks_.push_back({executable.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending, number});
+    tasks_.push_back(
+        {executable.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending, number});
     pending = false;
   }
   counters_.runs += 1;

@@ -37,7 +37,8 @@ TEST_F(BatchTest, ResultsEqualThoseOfOnePromptAtATime) {
     std::vector<int32_t> ids(1 + i * 3 % 7, 2);
     for (size_t j = 1; j < ids.size(); ++j)
       ids[j] = int32_t((i + j * 5) % 29);
-    requests.push_back(request(ids, uint32_t(1 + i % 4), i)); // drawn with different seeds, the first one greedy
+    requests.push_back(
+        request(ids, uint32_t(1 + i % 4), i)); // drawn with different seeds, the first one greedy
   }
   auto solo = open({});
   for (const uint32_t sessions : {1u, 3u, 16u}) {
@@ -64,7 +65,8 @@ TEST_F(BatchTest, SequencesShareSteps) {
 }
 
 TEST_F(BatchTest, ABadRequestIsItsOwnFailure) {
-  std::vector<BatchRequest> requests = {request({2, 5}, 2), request({}, 2), request({2, 99}, 2), request({2, 6}, 0)};
+  std::vector<BatchRequest> requests = {request({2, 5}, 2), request({}, 2), request({2, 99}, 2),
+                                        request({2, 6}, 0)};
   requests[2] = request({2, 5}, 2);
   requests[2].generate.sampling.topP = 3;
   auto model = open({.maxSessions = 2});
@@ -77,7 +79,8 @@ TEST_F(BatchTest, ABadRequestIsItsOwnFailure) {
 
 TEST_F(BatchTest, TheContextEndsASequence) {
   auto model = open({.contextTokens = 8, .maxSessions = 2});
-  const std::vector<BatchRequest> requests = {request({2, 5, 7}, 100), request(std::vector<int32_t>(9, 2), 1)};
+  const std::vector<BatchRequest> requests = {request({2, 5, 7}, 100),
+                                              request(std::vector<int32_t>(9, 2), 1)};
   const auto results = run(*model, requests);
   EXPECT_EQ((*results.at(0)).finish, Finish::kContext);
   EXPECT_EQ((*results.at(0)).ids.size(), 6u); // as TheContextEndsAGeneration of a session
@@ -88,8 +91,8 @@ TEST_F(BatchTest, StoppingBetweenStepsClosesEverything) {
   auto model = open({.maxSessions = 2});
   const std::vector<BatchRequest> requests(4, request({2, 5}, 100));
   int steps = 0;
-  const Status status =
-      generateBatch(*model, requests, [](size_t, Result<Generation>) {}, [&] { return ++steps < 3; });
+  const Status status = generateBatch(
+      *model, requests, [](size_t, Result<Generation>) {}, [&] { return ++steps < 3; });
   EXPECT_EQ(status.code(), Code::kCancelled);
   EXPECT_TRUE(model->newSession().ok());
   EXPECT_EQ(generateBatch(*model, requests, [](size_t, Result<Generation>) {}).code(), Code::kOk);

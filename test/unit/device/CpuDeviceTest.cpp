@@ -68,7 +68,8 @@ TEST_P(CpuDeviceTest, EmptyLaunchesCostNoBarrier) {
 TEST_P(CpuDeviceTest, ATraceHasEveryLaunchWithWorkInOrder) {
   std::vector<int32_t> out(64, 0);
   void *buffers[] = {out.data()};
-  const Launch launches[] = {{kCount, buffers, 64, false}, {kCount, buffers, 0, true}, {kCount, buffers, 64, true}};
+  const Launch launches[] = {
+      {kCount, buffers, 64, false}, {kCount, buffers, 0, true}, {kCount, buffers, 64, true}};
   std::vector<LaunchSpan> spans;
   device->trace(&spans);
   ASSERT_TRUE(device->run(*code, launches).ok());

@@ -1,5 +1,5 @@
-#include "test/unit/api/ToyFile.h"
 #include "tools/g4run/ArtifactCache.h"
+#include "test/unit/api/ToyFile.h"
 
 #include <fcntl.h>
 #include <fstream>
@@ -17,8 +17,10 @@ class ArtifactCacheTest : public api::ToyFile {
 protected:
   ArtifactCacheTest() : folder(path + ".folder") {
     fs::create_directory(folder);
-    std::ofstream(folder / "g4c") << "#!/bin/sh\necho run >> " << (folder / "runs").string() << "\ncase $1 in *bad*) "
-                                  << "echo g4c: error: bad >&2; exit 1;; esac\nsleep 0.2\ncp " << path << " \"$3\"\n";
+    std::ofstream(folder / "g4c") << "#!/bin/sh\necho run >> " << (folder / "runs").string()
+                                  << "\ncase $1 in *bad*) "
+                                  << "echo g4c: error: bad >&2; exit 1;; esac\nsleep 0.2\ncp " << path
+                                  << " \"$3\"\n";
     fs::permissions(folder / "g4c", fs::perms::owner_all);
     std::ofstream(folder / "model.gguf") << "GGUF";
   }
@@ -128,7 +130,9 @@ TEST_F(ArtifactCacheTest, AFailureLeavesNothing) {
   EXPECT_EQ(failed.status().code(), Code::kInvalidArgument);
   EXPECT_EQ(failed.status().message(), ""); // the compiler has said why
   EXPECT_TRUE(fs::is_empty(folder / "cache"));
-  EXPECT_FALSE(ArtifactCache(folder / "cache", "").compiled({folder / "model.gguf", {}, 1}, [] { return false; }).ok());
+  EXPECT_FALSE(ArtifactCache(folder / "cache", "")
+                   .compiled({folder / "model.gguf", {}, 1}, [] { return false; })
+                   .ok());
   EXPECT_FALSE(get("absent.gguf").ok());
 }
 

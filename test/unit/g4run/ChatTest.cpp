@@ -1,3 +1,4 @@
+#include "tools/g4run/AnswerPrinter.h"
 #include "tools/g4run/Chat.h"
 
 #include <gtest/gtest.h>
@@ -23,9 +24,10 @@ TEST(ChatTest, LinesAreMessagesOrCommands) {
 }
 
 TEST(ChatTest, WhatIsWrongIsSaid) {
-  for (const auto &[line, reason] : {std::pair("/rest", "did you mean /reset?"), std::pair("/hlep", "did you mean /help?"),
-                                     std::pair("/think", "usage: /think on|off"), std::pair("/think 1", "usage: /think on|off"),
-                                     std::pair("/save", "usage: /save FILE"), std::pair("/reset now", "usage: /reset")}) {
+  for (const auto &[line, reason] :
+       {std::pair("/rest", "did you mean /reset?"), std::pair("/hlep", "did you mean /help?"),
+        std::pair("/think", "usage: /think on|off"), std::pair("/think 1", "usage: /think on|off"),
+        std::pair("/save", "usage: /save FILE"), std::pair("/reset now", "usage: /reset")}) {
     const ChatCommand command = parseChatLine(line);
     EXPECT_EQ(command.kind, Kind::kBad) << line;
     EXPECT_NE(command.text.find(reason), std::string::npos) << command.text;

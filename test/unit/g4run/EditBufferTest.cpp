@@ -40,8 +40,9 @@ TEST_F(EditBufferTest, TextIsInsertedAndErasedAtTheCursor) {
 }
 
 TEST_F(EditBufferTest, ACharacterGoesAsAWhole) {
-  for (const char *one : {"a", "\xc3\xa9", "e\xcc\x81" /* with a combining accent */, "\xe6\x97\xa5", "\xf0\x9f\x91\x8d",
-                          "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb" /* two emoji joined */}) {
+  for (const char *one :
+       {"a", "\xc3\xa9", "e\xcc\x81" /* with a combining accent */, "\xe6\x97\xa5", "\xf0\x9f\x91\x8d",
+        "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb" /* two emoji joined */}) {
     buffer.set(std::string("x") + one + "y");
     buffer.left();
     buffer.eraseBefore();
@@ -63,7 +64,8 @@ TEST_F(EditBufferTest, Utf8SurvivesAndOtherBytesAreReplaced) {
 TEST_F(EditBufferTest, RowsAreCutAtTheWidth) {
   buffer.set("abcdefgh");
   auto layout = buffer.layout(5, 2);
-  EXPECT_EQ(layout.rows, (std::vector<std::string>{"abc", "defgh", ""})); // the cursor has no room after the h
+  EXPECT_EQ(layout.rows,
+            (std::vector<std::string>{"abc", "defgh", ""})); // the cursor has no room after the h
   EXPECT_EQ(layout.cursor.row, 2u);
   EXPECT_EQ(layout.cursor.column, 0u);
   buffer.home();
@@ -105,7 +107,8 @@ TEST(HistoryTest, LinesComeBackNewestFirstAndTheDraftLast) {
 }
 
 TEST(HistoryTest, AFileKeepsTheLastThousandForThisPersonOnly) {
-  const std::string file = std::filesystem::temp_directory_path() / ("g4-history-" + std::to_string(getpid()));
+  const std::string file =
+      std::filesystem::temp_directory_path() / ("g4-history-" + std::to_string(getpid()));
   {
     History history(file);
     for (int i = 0; i < 1500; ++i)

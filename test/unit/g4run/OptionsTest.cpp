@@ -1,5 +1,5 @@
-#include "tools/common/CommandSpec.h"
 #include "tools/g4run/Options.h"
+#include "tools/common/CommandSpec.h"
 #include "tools/g4run/Program.h"
 
 #include <CLI/CLI.hpp>
@@ -52,8 +52,8 @@ TEST(OptionsTest, DefaultsLeaveSamplingToTheModelFile) {
 }
 
 TEST(OptionsTest, IdsAndBiasesAreRead) {
-  const GenerateOptions options = generating({"m.g4m", "--ids", "2,17,301", "--logit-bias", "5=-1.5", "--logit-bias", "7+2",
-                               "--logit-bias", "8-inf", "-n", "0"});
+  const GenerateOptions options = generating({"m.g4m", "--ids", "2,17,301", "--logit-bias", "5=-1.5",
+                                              "--logit-bias", "7+2", "--logit-bias", "8-inf", "-n", "0"});
   EXPECT_EQ(options.ids, (std::vector<int32_t>{2, 17, 301}));
   ASSERT_EQ(options.sampling.logitBias.size(), 3u);
   EXPECT_EQ(options.sampling.logitBias[0], (std::pair<int32_t, float>(5, -1.5f)));
@@ -70,18 +70,18 @@ TEST(OptionsTest, RepeatedOptionsDoNotSwallowThePositional) {
 }
 
 TEST(OptionsTest, EveryCommandHasAParserAndADescription) {
-  for (const std::vector<std::string> &arguments : std::vector<std::vector<std::string>>{
-           {"chat", "m.g4m", "--think"},
-           {"inspect", "m.g4m", "--json", "--verify"},
-           {"perplexity", "m.g4m", "t.txt", "-c", "128"},
-           {"kl", "m.g4m", "--reference", "n.g4m", "t.txt"},
-           {"tokenize", "m.g4m", "text", "--show"},
-           {"bench", "m.g4m", "--batch", "1,2", "--depth", "0"},
-           {"cache", "list"},
-           {"cache", "clear"},
-           {"completion", "zsh"},
-           {"m.g4m", "--jsonl", "in", "out"},
-           {"--jsonl", "in", "out", "m.g4m"}}) {
+  for (const std::vector<std::string> &arguments :
+       std::vector<std::vector<std::string>>{{"chat", "m.g4m", "--think"},
+                                             {"inspect", "m.g4m", "--json", "--verify"},
+                                             {"perplexity", "m.g4m", "t.txt", "-c", "128"},
+                                             {"kl", "m.g4m", "--reference", "n.g4m", "t.txt"},
+                                             {"tokenize", "m.g4m", "text", "--show"},
+                                             {"bench", "m.g4m", "--batch", "1,2", "--depth", "0"},
+                                             {"cache", "list"},
+                                             {"cache", "clear"},
+                                             {"completion", "zsh"},
+                                             {"m.g4m", "--jsonl", "in", "out"},
+                                             {"--jsonl", "in", "out", "m.g4m"}}) {
     const Parsed parsed = parse(arguments);
     EXPECT_TRUE(parsed.run) << arguments[0];
     EXPECT_EQ(parsed.exitCode, kExitOk) << arguments[0];
@@ -97,7 +97,9 @@ TEST(OptionsTest, ADescriptionHasNamesValuesAndChoices) {
   app.add_option("-n,--number", count, "A number")->check(CLI::Range(1, 3));
   app.add_flag("--flag", flag, "A flag");
   app.add_flag("--secret", flag, "Not shown")->group("");
-  app.add_subcommand("sub", "A command")->add_option("--shell", shell, "A shell")->check(CLI::IsMember({"a", "b"}));
+  app.add_subcommand("sub", "A command")
+      ->add_option("--shell", shell, "A shell")
+      ->check(CLI::IsMember({"a", "b"}));
   const CommandSpec spec = describe(app);
   ASSERT_EQ(spec.positionals.size(), 1u);
   EXPECT_TRUE(spec.positionals[0].takesPath());

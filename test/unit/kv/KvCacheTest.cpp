@@ -162,7 +162,7 @@ TEST_F(KvCacheTest, TheNextHoldLetsGoOfTheLast) {
     append(*cache, seq, kTokens);
     append(*cache, seq, kTokens);
     ASSERT_TRUE(cache->hold(seq).ok()); // would run out of pages if holds added up
-    if (i > 0) // the first one is within the window
+    if (i > 0)                          // the first one is within the window
       EXPECT_EQ(cache->truncate(seq, *cache->length(seq) - kTokens - 1).code(), Code::kInvalidArgument);
   }
   ASSERT_TRUE(cache->truncate(seq, 0).ok());
