@@ -86,19 +86,6 @@ class Variants(Case):
         said = self.check("key_length_swa", file)
         self.ok(None if "key_length_swa" in said else f"no warning in {said!r}", "warning")
 
-    def test_every_type_in_every_table(self):
-        """Embedding table, head and per-layer table may each have a type of their own."""
-        kinds = ("f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k")
-        for i, kind in enumerate(kinds):
-            with self.subTest(type=kind):
-                shape = tiny.e_style(hidden=256, per_layer=256, layers=5)
-                types = {
-                    "token_embd.weight": kind,
-                    "per_layer_token_embd.weight": kinds[(i + 3) % len(kinds)],
-                    "per_layer_model_proj.weight": kinds[(i + 5) % len(kinds)],
-                }
-                self.check(kind, tiny.model(shape, types=types, seed=i))
-
     def test_large_activations(self):
         """A residual stream of 1e4, as the largest model's grows: nothing overflows, and the head still tells logits apart."""
         shape = tiny.dense(layers=6)
