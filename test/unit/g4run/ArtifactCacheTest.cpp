@@ -119,7 +119,7 @@ TEST_F(ArtifactCacheTest, TheLeastRecentlyUsedGoesAndNoneInUse) {
 }
 
 TEST_F(ArtifactCacheTest, AnArtifactLargerThanTheLimitStaysAlone) {
-  get("model.gguf", {"a"});
+  ASSERT_TRUE(get("model.gguf", {"a"}).ok());
   ASSERT_TRUE(get("model.gguf", {"b"}, 1).ok());
   EXPECT_EQ(cache().entries().size(), 1u);
 }
