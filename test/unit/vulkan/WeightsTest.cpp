@@ -1,6 +1,7 @@
-// Every packed layout, decoded by sixteen lanes and by SIMD vectors. Scales and minima are powers of two and
+// Every packed layout that the Vulkan target takes, decoded by sixteen lanes and by SIMD vectors. Scales and minima are powers of two and
 // codes and activations small integers, so that every operation is exact: both must agree bit for bit, and no
 // bound is needed.
+#include "compiler/targets/vulkan/LaneBlock.h"
 #include "runtime/module/PackedLayout.h"
 #include "test/unit/vulkan/CompiledKernel.h"
 
@@ -96,8 +97,29 @@ TEST_P(PackedWeights, DotsWithInt8ActivationsAreExact) {
 }
 TEST_P(PackedWeights, DotsWithF32ActivationsAreExact) { compare(false); }
 
-INSTANTIATE_TEST_SUITE_P(All, PackedWeights, ::testing::ValuesIn(module::kPackedLayouts),
-                         [](auto &info) { return std::string(info.param.name); });
+std::vector<module::PackedLayout> layouts(bool decodable) {
+  std::vector<module::PackedLayout> found;
+  for (const module::PackedLayout &layout : module::kPackedLayouts)
+    if (vulkan::LaneBlock::canDecode(layout) == decodable)
+      found.push_back(layout);
+  return found;
+}
+
+std::string nameOf(const ::testing::TestParamInfo<module::PackedLayout> &info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(All, PackedWeights, ::testing::ValuesIn(layouts(true)), nameOf);
+
+class OtherWeights : public ::testing::TestWithParam<module::PackedLayout> {};
+
+TEST_P(OtherWeights, AreRefusedByName) {
+  std::string error, name = GetParam().name;
+  EXPECT_FALSE(CompiledKernel::compile("#exec.linear<columns = 512, int8 = true, parts = [<element = " + name +
+                                           ", rows = 32, columns = 512>], epilogue = store, tile = 16, rows_per_item = 8>",
+                                       error));
+  EXPECT_NE(error.find(name), std::string::npos) << error;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OtherWeights, ::testing::ValuesIn(layouts(false)), nameOf);
 
 } // namespace
 } // namespace g4::test
