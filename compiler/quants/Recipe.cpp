@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <regex>
+#include <memory>
 #include <vector>
+
+#include <regex.h>
 
 namespace g4::quants {
 namespace {
@@ -34,10 +36,41 @@ std::string_view word(std::string_view &line) {
   return found;
 }
 
+/// A POSIX extended regular expression. Not std::regex: its depth of recursion and its time grow with the pattern until it crashes.
+class Pattern {
+public:
+  // Long enough for any list of names, and short of what nests too deeply for the C library.
+  static constexpr size_t kLongest = 1000;
+
+  /// Empty when `text` parses, else what is wrong with it.
+  std::string parse(const std::string &text) {
+    if (text.size() > kLongest)
+      return "longer than " + std::to_string(kLongest) + " characters";
+    auto parsed = std::make_unique<regex_t>();
+    if (int error = regcomp(parsed.get(), text.c_str(), REG_EXTENDED | REG_NOSUB)) {
+      char message[200];
+      regerror(error, parsed.get(), message, sizeof(message));
+      return message;
+    }
+    regex_.reset(parsed.release());
+    return {};
+  }
+  bool isIn(const std::string &name) const { return regexec(regex_.get(), name.c_str(), 0, nullptr, 0) == 0; }
+
+private:
+  struct Free {
+    void operator()(regex_t *regex) const {
+      regfree(regex);
+      delete regex;
+    }
+  };
+  std::unique_ptr<regex_t, Free> regex_;
+};
+
 struct Rule {
   int line;
   std::string pattern;
-  std::regex regex;
+  Pattern regex;
   std::optional<Type> type; ///< nothing: keep
   int matched = 0, used = 0;
 };
@@ -144,11 +177,8 @@ struct Recipe::Impl {
         if (!rule.type)
           return invalidArgument(at(rule) + quotedName(type) + " is no type to quantise to: keep, " + typeNames());
       }
-      try {
-        rule.regex.assign(rule.pattern, std::regex::ECMAScript | std::regex::optimize);
-      } catch (const std::regex_error &error) {
-        return invalidArgument(at(rule) + quotedName(pattern) + " is no regular expression: " + error.what());
-      }
+      if (std::string wrong = rule.regex.parse(rule.pattern); !wrong.empty())
+        return invalidArgument(at(rule) + quotedName(pattern.substr(0, 100)) + " is no regular expression: " + wrong);
       rules.push_back(std::move(rule));
     }
     return {};
@@ -175,7 +205,7 @@ Result<Type> Recipe::typeOf(const WeightFacts &weight) {
   return guarded([&]() -> Result<Type> {
     Rule *decided = nullptr;
     for (Rule &rule : impl_->rules) {
-      if (!std::regex_search(weight.name.begin(), weight.name.end(), rule.regex))
+      if (!rule.regex.isIn(std::string(weight.name)))
         continue;
       ++rule.matched;
       if (decided)

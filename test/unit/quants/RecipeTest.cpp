@@ -114,7 +114,19 @@ TEST(RecipeTest, BadRulesNameTheirLine) {
   EXPECT_EQ(messageOf("attn_q q4_0 please"), "r.txt:1: expected a pattern and a type");
   EXPECT_EQ(messageOf("\n\nattn_q q9_9").substr(0, 52), "r.txt:3: 'q9_9' is no type to quantise to: keep, mxf");
   EXPECT_EQ(messageOf("attn_q q2_k").substr(0, 41), "r.txt:1: 'q2_k' is no type to quantise to") << "can be read only";
-  EXPECT_EQ(messageOf("# one\nattn(q q4_0").substr(0, 45), "r.txt:2: 'attn(q' is no regular expression: M");
+  EXPECT_EQ(messageOf("# one\nattn(q q4_0").substr(0, 43), "r.txt:2: 'attn(q' is no regular expression:");
+}
+
+TEST(RecipeTest, NoPatternCrashesOrHangs) {
+  std::string alternatives;
+  for (int i = 0; i < 300; ++i)
+    alternatives += "x|";
+  for (std::string pattern : {std::string("[z-a]"), std::string("["), std::string("[[:foo:]]"), std::string("(.*){1,100000}"), std::string("(?i)x"),
+                              std::string(50000, '('), std::string(150000, 'z')})
+    EXPECT_NE(messageOf(pattern + " q4_0").find("is no regular expression: "), std::string::npos) << pattern.substr(0, 20);
+  for (std::string pattern : {std::string("((((.*)*)*)*)*x"), std::string("(.*.*)*x"), std::string(400, '(') + "a" + std::string(400, ')'),
+                              alternatives + "y"})
+    (void)recipe(std::nullopt, pattern + " q4_0").typeOf({"blk.4.attn_q.weight", Type::kF16, 256}).ok();
 }
 
 TEST(RecipeTest, EveryRuleMustBeOfUse) {
