@@ -29,6 +29,8 @@ install(FILES ${CMAKE_BINARY_DIR}/g4ConfigVersion.cmake DESTINATION ${CMAKE_INST
 install(TARGETS g4run g4-runner)
 if(G4_COMPILER)
   install(TARGETS g4c g4-opt)
+  # Debian keeps libMLIR out of the linker's default folders.
+  set_target_properties(g4c g4-opt PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -70,8 +70,9 @@ class Installed(Case):
             fields = run("dpkg-deb", "-f", package)
             for wanted in ("libllvm22", "libmlir-22", "libc6"):
                 self.ok(None if re.search(rf"^Depends:.*\b{wanted}", fields, re.MULTILINE) else fields, f"depends on {wanted}")
-            version = run(folder / "root/usr/bin/g4run", "--version")
-            self.ok(None if re.search(r"\d+\.\d+\.\d+", version) else version, "version of the packaged g4run")
+            for program in ("g4run", "g4c"):
+                version = run(folder / "root/usr/bin" / program, "--version")
+                self.ok(None if re.search(r"\d+\.\d+\.\d+", version) else version, f"version of the packaged {program}")
 
 
 if __name__ == "__main__":
