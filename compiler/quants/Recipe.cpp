@@ -162,6 +162,8 @@ struct Recipe::Impl {
   std::string at(const Rule &rule) const { return rulesName + ":" + std::to_string(rule.line) + ": "; }
 
   Status parse(std::string_view text) {
+    if (text.starts_with("\xef\xbb\xbf")) // a byte order mark
+      text.remove_prefix(3);
     for (int line = 1; !text.empty(); ++line) {
       std::string_view rest = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(rest.size() + 1, text.size()));

@@ -137,6 +137,12 @@ Options parseOptions(int argc, char **argv) {
   describeAndExit(*line);
   if (inputs.empty())
     usage("no input: a GGUF file, or a printed stage");
+  // An empty value is an unset variable of a script more often than a wish for the default.
+  for (const cl::opt<std::string> *option : {&output, &kv, &quantize, &rules, &imatrix})
+    if (option->getNumOccurrences() && option->empty())
+      usage((option->ArgStr.size() > 1 ? "--" : "-") + option->ArgStr.str() + " needs a value");
+  if (output == "-" && emit == Emit::kArtifact)
+    usage("-o -: an artifact goes to a file, which g4run maps");
   Options o;
   o.commandLine = line;
   o.inputs.assign(inputs.begin(), inputs.end());

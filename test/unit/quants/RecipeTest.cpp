@@ -117,6 +117,11 @@ TEST(RecipeTest, BadRulesNameTheirLine) {
   EXPECT_EQ(messageOf("# one\nattn(q q4_0").substr(0, 43), "r.txt:2: 'attn(q' is no regular expression:");
 }
 
+TEST(RecipeTest, AByteOrderMarkIsNoPartOfTheFirstPattern) {
+  Recipe marked = recipe(std::nullopt, "\xef\xbb\xbf^blk q8_0");
+  EXPECT_EQ(*marked.typeOf({"blk.4.attn_q.weight", Type::kF16, 256}), Type::kQ8_0);
+}
+
 TEST(RecipeTest, NoPatternCrashesOrHangs) {
   std::string alternatives;
   for (int i = 0; i < 300; ++i)
