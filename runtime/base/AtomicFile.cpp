@@ -62,6 +62,7 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string &destin
 
     // Made before the file, so that running out of memory cannot leave a file behind.
     std::unique_ptr<AtomicFile> file(new AtomicFile(std::move(path)));
+    file->durable_ = options.durable;
     if (options.unnamed)
       file->fd_ = ::open(folderOf(file->path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     if (file->fd_ >= 0)
@@ -105,7 +106,7 @@ Status AtomicFile::writeAt(uint64_t offset, std::span<const std::byte> bytes) {
 Status AtomicFile::commit() {
   return guarded([&]() -> Status {
     const std::string folder = folderOf(path_);
-    if (::fsync(fd_) != 0)
+    if (durable_ && ::fsync(fd_) != 0)
       return writeError(path_, errno);
     if (temporary_.empty()) {
       // An unnamed file gets its name through /proc. Linking cannot replace, so an existing destination is
@@ -125,6 +126,8 @@ Status AtomicFile::commit() {
         return writeError(path_, errno);
       temporary_.clear();
     }
+    if (!durable_)
+      return {};
     // The name itself is durable once the folder is. Some file systems refuse this; the file is complete
     // anyway.
     if (const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); fd >= 0) {

@@ -24,6 +24,9 @@ public:
   struct Options {
     /// Use an unnamed file where the file system has them. Off: for tests of the other way.
     bool unnamed = true;
+    /// Wait in commit() until the bytes are on the disk. Off: a crash of the machine may leave the file
+    /// empty.
+    bool durable = true;
   };
   static Result<std::unique_ptr<AtomicFile>> create(const std::string &path, Options options);
   static Result<std::unique_ptr<AtomicFile>> create(const std::string &path) {
@@ -35,7 +38,8 @@ public:
 
   /// Writes all of `bytes` at `offset` from the start of the file; gaps read as zeros.
   Status writeAt(uint64_t offset, std::span<const std::byte> bytes);
-  /// Makes the bytes durable, then visible under the name, replacing what was there. Call once, last.
+  /// Makes the bytes durable (see Options), then visible under the name, replacing what was there. Call once,
+  /// last.
   Status commit();
   const std::string &path() const { return path_; }
 
@@ -43,6 +47,7 @@ private:
   explicit AtomicFile(std::string path) : path_(std::move(path)) {}
 
   int fd_ = -1;
+  bool durable_ = true;
   std::string path_;
   std::string temporary_; ///< name of the file meanwhile; empty while it has none
 };

@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -63,7 +65,7 @@ class Tokenize(Commands):
     def test_bad_input(self):
         self.fails("not a token id", "tokenize", self.model, "--detokenize", "2,x")
         self.fails("not in a vocabulary of 3072", "tokenize", self.model, "--detokenize", "2,9999")
-        self.fails("cannot be read", "tokenize", self.model, "-f", "/nonexistent/file")
+        self.fails("cannot read '/nonexistent/file': No such file", "tokenize", self.model, "-f", "/nonexistent/file")
         self.fails("No such file", "tokenize", "/nonexistent/model.g4m", "x")
         self.fails("excludes", "tokenize", self.model, "--plain", "--detokenize", "2", code=2)
 
@@ -213,11 +215,60 @@ class Jsonl(Commands):
             (folder / "in").write_bytes(self.lines({"prompt": "Once", "max_tokens": 2}))
             self.call(self.model, "--jsonl", folder / "in", folder / "out", "--temp", "0")
             self.equal(json.loads((folder / "out").read_text())["finish_reason"], "length", "file")
-            self.fails("cannot be read", self.model, "--jsonl", folder / "absent", folder / "out")
-            self.fails("is the input", self.model, "--jsonl", folder / "in", folder / "in")
-            self.fails("cannot be written", self.model, "--jsonl", folder / "in", folder / "no" / "out")
+            self.fails("cannot read .*No such file", self.model, "--jsonl", folder / "absent", folder / "out")
+            self.fails("cannot write .*No such file", self.model, "--jsonl", folder / "in", folder / "no" / "out")
             self.fails("--jsonl", self.model, "--jsonl", folder / "in", folder / "out", "--print-ids", code=2)
             self.equal((folder / "in").stat().st_size > 0, True, "the input is untouched")
+
+
+class Files(Commands):
+    def test_an_output_that_is_an_input_is_refused(self):
+        with scratch(self.tools) as folder:
+            model, text = folder / "model.g4m", folder / "text"
+            shutil.copy(self.model, model)
+            (folder / "link").symlink_to(model)
+            (folder / "hard").hardlink_to(model)
+            text.write_bytes(b'{"prompt": "Once", "max_tokens": 2}\n')
+            (folder / "text2").symlink_to(text)
+            before = {path: path.read_bytes() for path in (model, text)}
+            prompt = (model, "-p", "Hi", "-n", "0")
+            for name in ("model.g4m", "link", "hard", "./model.g4m"):
+                output = f"{folder}/{name}"
+                self.fails("is the input", *prompt, "--logits", output)
+                self.fails("is the input", model, "--jsonl", text, output)
+                self.fails("is the input", "bench", model, "--json", output)
+                self.fails("is the input", "bench", model, "--profile", output)
+                done = self.tools.call("g4-runner", model, "--ids", "2,5", "--logits", output, expect=1)
+                self.equal(b"is the input" in done.stderr, True, done.stderr)
+                done = self.call("chat", model, "--no-history", stdin=f"/save {output}\n".encode())
+                self.equal(b"is the input" in done.stderr, True, done.stderr)
+            for output in (f"{folder}/./text", folder / "text2"):
+                self.fails("is the input", model, "--jsonl", text, output)
+            self.fails("is the input", model, "-f", text, "-n", "0", "--logits", folder / "text2")
+            for path, data in before.items():
+                self.equal(path.read_bytes() == data, True, f"{path} is untouched")
+
+    def test_a_folder_is_no_text(self):
+        with scratch(self.tools) as folder:
+            for args in ((self.model, "-f", folder), (self.model, "--chat", folder), ("tokenize", self.model, "-f", folder),
+                         ("perplexity", self.model, folder), ("kl", self.model, "--reference", self.model, folder),
+                         (self.model, "--jsonl", folder, folder / "out")):
+                self.fails("cannot read '.*': Is a directory", *args)
+            self.equal(list(folder.iterdir()), [], "files")
+            self.fails("cannot write '.*': Is a directory", self.model, "-p", "Hi", "-n", "0", "--logits", folder)
+
+    def test_output_that_cannot_be_written(self):
+        message = b"g4run: cannot write to standard output: "
+        for args, stdin in (((self.model, "-p", "Hello!"), b""), ((self.model, "--ids", "2,5", "-n", "0", "--print-ids"), b""),
+                            (("bench", self.model, "--prefill", "16", "--decode", "0", "--reps", "1"), b""),
+                            (("chat", self.model, "--no-history"), b"Hi\nHello\n"), (("completion", "bash"), b""),
+                            (("--help",), b""), ((self.model, "--jsonl", "-", "-"), b'{"prompt": "Once", "max_tokens": 2}\n')):
+            for redirection in (">/dev/full", ">&-"):
+                command = f'exec "$0" "$@" {redirection}'
+                done = subprocess.run(["bash", "-c", command, self.tools.bin / "g4run", *map(str, args)], input=stdin,
+                                      stderr=subprocess.PIPE)
+                self.equal((done.returncode, done.stderr.count(b"\n"), done.stderr.startswith(message)), (1, 1, True),
+                           f"{args} {redirection}: {done.stderr}")
 
 
 class DryRun(Commands):

@@ -50,27 +50,18 @@ Result<std::vector<uint64_t>> parseShape(const std::string &header) {
 
 Result<NpyWriter> NpyWriter::create(const std::string &path, const char *type, uint64_t rows,
                                     uint64_t columns) {
-  NpyWriter writer;
-  writer.file_.reset(std::fopen(path.c_str(), "wb"));
-  if (!writer.file_)
-    return invalidArgument(path + ": " + std::strerror(errno));
-  writer.path_ = path;
+  G4_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  NpyWriter writer(path, std::move(file));
   const std::string head = header(type, rows, columns);
   writer.left_ = head.size() + rows * columns * 4;
   G4_RETURN_IF_ERROR(writer.append(std::as_bytes(std::span(head))));
   return writer;
 }
 
-NpyWriter::~NpyWriter() {
-  if (file_)
-    std::remove(path_.c_str());
-}
-
 Status NpyWriter::append(std::span<const std::byte> bytes) {
   if (bytes.size() > left_)
     return internalError(path_ + ": more values than its shape has");
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size())
-    return resourceExhausted(path_ + ": " + std::strerror(errno));
+  G4_RETURN_IF_ERROR(file_.append(bytes));
   left_ -= bytes.size();
   return {};
 }
@@ -78,10 +69,7 @@ Status NpyWriter::append(std::span<const std::byte> bytes) {
 Status NpyWriter::finish() {
   if (left_ != 0)
     return internalError(path_ + ": fewer values than its shape has");
-  if (std::fflush(file_.get()) != 0)
-    return resourceExhausted(path_ + ": " + std::strerror(errno));
-  file_.reset();
-  return {};
+  return file_.finish();
 }
 
 Result<IntArray> readNpyInts(const std::string &path) {

@@ -1,38 +1,30 @@
 /// Arrays as numpy's .npy files.
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "tools/common/Files.h"
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace g4::tool {
 
-/// Writes one array [rows, columns] of a four-byte type, row by row. Destroyed before finish(), it removes
-/// the file.
+/// Writes one array [rows, columns] of a four-byte type, row by row, as OutputFile does: the file
+/// appears in finish().
 class NpyWriter {
 public:
   /// `type`: "<f4" or "<i4". Errors: kInvalidArgument when the file cannot be made.
   static Result<NpyWriter> create(const std::string &path, const char *type, uint64_t rows, uint64_t columns);
-  NpyWriter(NpyWriter &&) = default;
-  NpyWriter &operator=(NpyWriter &&) = default;
-  ~NpyWriter();
 
   Status append(std::span<const std::byte> bytes);
   /// Errors: kResourceExhausted (disk full), kInternal (not as many bytes as the shape says).
   Status finish();
 
 private:
-  struct Close {
-    void operator()(std::FILE *file) const { std::fclose(file); }
-  };
-  NpyWriter() = default;
-  std::unique_ptr<std::FILE, Close> file_; // null: finished
+  NpyWriter(std::string path, OutputFile file) : path_(std::move(path)), file_(std::move(file)) {}
   std::string path_;
+  OutputFile file_;
   uint64_t left_ = 0; // bytes
 };
 

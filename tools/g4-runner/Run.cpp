@@ -128,6 +128,7 @@ Status generate(engine::Engine &engine, const Options &o, double loadSeconds) {
 } // namespace
 
 Status run(const Options &o) {
+  G4_RETURN_IF_ERROR(tool::checkOverwrites(o.logits, o.model));
   const auto start = Clock::now();
   G4_ASSIGN_OR_RETURN(auto module, module::Module::load(o.model));
   engine::EngineOptions options;

@@ -1,6 +1,6 @@
 #include "runtime/api/Bench.h"
 #include "runtime/api/Report.h"
-#include "runtime/base/AtomicFile.h"
+#include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 
@@ -61,12 +61,9 @@ std::vector<api::BenchCase> casesOf(const BenchFlags &flags) {
 }
 
 Status writeFile(const std::string &path, const std::string &text) {
-  if (path == "-")
-    return std::fputs(text.c_str(), stdout) >= 0 ? Status()
-                                                 : resourceExhausted("cannot write to standard output");
-  G4_ASSIGN_OR_RETURN(const auto file, AtomicFile::create(path));
-  G4_RETURN_IF_ERROR(file->writeAt(0, std::as_bytes(std::span(text.data(), text.size()))));
-  return file->commit();
+  G4_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  G4_RETURN_IF_ERROR(file.append(text));
+  return file.finish();
 }
 
 Json resultsJson(const api::Model &model, const std::vector<Measured> &results) {
@@ -127,13 +124,15 @@ void printHeading(const api::Model &model) {
               "highest");
 }
 
-void printRow(const Measured &m) {
+Status printRow(const Measured &m) {
   std::printf("%-8s %7u %6u %7u %12.1f %12.1f %12.1f\n", m.name(), m.what.tokens, m.what.batch, m.what.depth,
               m.median(), m.rate(m.seconds.back()), m.rate(m.seconds.front()));
-  std::fflush(stdout);
+  return flushOutput();
 }
 
 Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
+  for (const std::string &output : {flags.json, flags.profile})
+    G4_RETURN_IF_ERROR(checkOverwrites(output, flags.model.path));
   const auto cases = casesOf(flags);
   api::ModelOptions modelOptions;
   modelOptions.maxSessions = *std::max_element(flags.batch.begin(), flags.batch.end());
@@ -165,10 +164,12 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
     measured.seconds = *std::move(seconds);
     std::sort(measured.seconds.begin(), measured.seconds.end());
     if (table)
-      printRow(measured);
+      G4_RETURN_IF_ERROR(printRow(measured));
     results.push_back(std::move(measured));
   }
-  if (!flags.json.empty())
+  if (!table)
+    G4_RETURN_IF_ERROR(OutputFile::standardOutput().append(resultsJson(*open.model, results).dump(1) + "\n"));
+  else if (!flags.json.empty())
     G4_RETURN_IF_ERROR(writeFile(flags.json, resultsJson(*open.model, results).dump(1) + "\n"));
   return flags.profile.empty() ? Status() : writeFile(flags.profile, trace.text());
 }

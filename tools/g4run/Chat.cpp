@@ -1,4 +1,5 @@
 #include "tools/g4run/Chat.h"
+#include "tools/common/Files.h"
 #include "tools/g4run/AnswerPrinter.h"
 #include "tools/g4run/Interrupt.h"
 #include "tools/g4run/LineEditor.h"
@@ -157,7 +158,7 @@ Status Chat::run() {
     } else if (!command(input)) {
       return {};
     }
-    std::fflush(stdout);
+    G4_RETURN_IF_ERROR(flushOutput());
   }
 }
 
@@ -186,7 +187,9 @@ bool Chat::command(const ChatCommand &input) {
     say(input.on ? "the model thinks before it answers" : "the model answers without thinking");
     break;
   case Kind::kSave: {
-    const Status saved = conversation_.save(input.text);
+    Status saved = checkOverwrites(input.text, options_.model.path);
+    if (saved.ok())
+      saved = conversation_.save(input.text);
     saved.ok() ? say("saved " + std::to_string(conversation_.messages.size()) + " messages to " + input.text)
                : complain(saved.message());
     break;

@@ -31,7 +31,4 @@ struct GenerateOptions;
 Status runGenerate(const GenerateOptions &options, const Interrupted &interrupted);
 Status runJsonl(const GenerateOptions &options, const Interrupted &interrupted);
 
-/// All of a file; "-" is standard input. Errors: kInvalidArgument when it cannot be read.
-Result<std::string> readTextFile(const std::string &path);
-
 } // namespace g4::tool

@@ -6,9 +6,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 
 namespace g4::tool {
 namespace {
@@ -28,13 +25,13 @@ Result<std::vector<int32_t>> promptIds(const api::Model &model, const GenerateOp
     return o.ids;
   api::ChatRequest request;
   if (o.chat) {
-    G4_ASSIGN_OR_RETURN(request.json, readTextFile(*o.chat));
+    G4_ASSIGN_OR_RETURN(request.json, readFile(*o.chat));
     auto ids = model.chatPrompt(request);
     return ids.ok() ? std::move(ids) : Status(ids.status()).withContext(*o.chat);
   }
   std::string text = o.prompt.value_or("");
   if (o.file) {
-    G4_ASSIGN_OR_RETURN(text, readTextFile(*o.file));
+    G4_ASSIGN_OR_RETURN(text, readFile(*o.file));
   }
   if (o.raw)
     return model.tokenize(text);
@@ -138,18 +135,11 @@ void printStats(const api::Model &model, size_t promptTokens, const api::Generat
 
 } // namespace
 
-Result<std::string> readTextFile(const std::string &path) {
-  std::ifstream file;
-  if (path != "-")
-    file.open(path, std::ios::binary);
-  std::istream &in = path == "-" ? std::cin : file;
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if ((path != "-" && !file.is_open()) || in.bad())
-    return invalidArgument(path + ": cannot be read");
-  return text;
-}
-
 Status runGenerate(const GenerateOptions &options, const Interrupted &interrupted) {
+  if (!options.logits.empty())
+    for (const std::string &input :
+         {options.model.path, options.file.value_or(""), options.chat.value_or(""), options.forcedExperts})
+      G4_RETURN_IF_ERROR(checkOverwrites(options.logits, input));
   Times times;
   auto start = Clock::now();
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted));

@@ -1,12 +1,11 @@
+#include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
-#include <fstream>
-#include <iostream>
 #include <map>
+#include <sstream>
 
 namespace g4::tool {
 namespace {
@@ -125,7 +124,8 @@ public:
   }
 
   /// Writes the lines that can be written in order.
-  Status write(std::ostream &out) {
+  Status write(OutputFile &out) {
+    std::string text;
     for (; written_ < lines_.size(); ++written_) {
       const Line &line = lines_[written_];
       const auto found = done_.find(written_);
@@ -133,14 +133,13 @@ public:
         break; // still being worked on
       if (found == done_.end()) {
         ++errors_;
-        out << dump({{"id", line.id}, {"error", {{"message", line.error}}}}) << '\n';
+        text += dump({{"id", line.id}, {"error", {{"message", line.error}}}}) + '\n';
       } else {
-        out << found->second << '\n';
+        text += found->second + '\n';
         done_.erase(found);
       }
     }
-    out.flush();
-    return out.good() ? Status() : resourceExhausted("the answers cannot be written");
+    return out.append(text);
   }
 
   size_t written() const { return written_; }
@@ -197,24 +196,20 @@ private:
 
 Status runJsonl(const GenerateOptions &options, const Interrupted &interrupted) {
   const std::string &from = options.jsonl[0], &to = options.jsonl[1];
-  std::ifstream fileIn;
-  if (from != "-")
-    fileIn.open(from);
-  if (from != "-" && !fileIn.is_open())
-    return invalidArgument(from + ": cannot be read");
-  if (from != "-" && from == to)
-    return invalidArgument(to + ": is the input");
+  for (const std::string &input : {from, options.model.path})
+    if (to != "-")
+      G4_RETURN_IF_ERROR(checkOverwrites(to, input));
+  G4_ASSIGN_OR_RETURN(std::string questions, readFile(from));
   api::ModelOptions modelOptions;
   modelOptions.maxSessions = options.parallel;
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted, modelOptions));
   Batch batch(*open.model, options);
-  batch.read(from == "-" ? std::cin : fileIn);
-  std::ofstream fileOut;
-  if (to != "-")
-    fileOut.open(to, std::ios::trunc);
-  if (to != "-" && !fileOut.is_open())
-    return invalidArgument(to + ": cannot be written");
-  std::ostream &out = to == "-" ? std::cout : fileOut;
+  std::istringstream in(std::move(questions));
+  batch.read(in);
+  OutputFile out = OutputFile::standardOutput();
+  if (to != "-") {
+    G4_ASSIGN_OR_RETURN(out, OutputFile::stream(to));
+  }
   Status writing = batch.write(out);
   const Status ran = [&] {
     Progress progress("answers", "lines");

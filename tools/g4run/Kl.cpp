@@ -1,3 +1,4 @@
+#include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 
@@ -56,7 +57,7 @@ void printJson(const api::Divergence &d, const KlOptions &options) {
 }
 
 Status runKl(const KlOptions &options, const Interrupted &interrupted) {
-  G4_ASSIGN_OR_RETURN(const std::string text, readTextFile(options.text));
+  G4_ASSIGN_OR_RETURN(const std::string text, readFile(options.text));
   G4_ASSIGN_OR_RETURN(const OpenModel model, openModel(options.model, interrupted));
   ModelFlags flags = options.model;
   flags.path = options.reference;

@@ -1,3 +1,4 @@
+#include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 
@@ -23,7 +24,7 @@ struct PerplexityOptions {
 };
 
 Status runPerplexity(const PerplexityOptions &options, const Interrupted &interrupted) {
-  G4_ASSIGN_OR_RETURN(const std::string text, readTextFile(options.text));
+  G4_ASSIGN_OR_RETURN(const std::string text, readFile(options.text));
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted));
   auto measured = [&] {
     Progress progress("perplexity", "windows");

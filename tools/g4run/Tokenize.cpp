@@ -1,4 +1,5 @@
 #include "runtime/api/Vocabulary.h"
+#include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 
 #include <CLI/CLI.hpp>
@@ -55,7 +56,7 @@ void printJson(const api::Vocabulary &vocabulary, std::span<const int32_t> ids, 
 Status runTokenize(const TokenizeOptions &options, const Interrupted &interrupted) {
   std::string text = options.text.value_or("");
   if (!options.text) {
-    G4_ASSIGN_OR_RETURN(text, readTextFile(options.file.value_or("-")));
+    G4_ASSIGN_OR_RETURN(text, readFile(options.file.value_or("-")));
   }
   G4_ASSIGN_OR_RETURN(const Artifact artifact, findArtifact(options.model, interrupted));
   G4_ASSIGN_OR_RETURN(const auto vocabulary, api::Vocabulary::open(artifact.path));

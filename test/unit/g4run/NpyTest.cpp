@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace g4::tool {
@@ -51,6 +53,29 @@ TEST_F(NpyTest, AnUnfinishedFileIsRemoved) {
     EXPECT_EQ(file->finish().code(), Code::kInternal);
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(NpyTest, AnOlderFileStaysUntilTheNewOneIsComplete) {
+  overwrite("older");
+  {
+    auto file = NpyWriter::create(path, "<f4", 2, 3);
+    ASSERT_TRUE(file.ok());
+  }
+  EXPECT_EQ(contents(), "older");
+  write(path);
+  EXPECT_TRUE(readNpyInts(path).ok());
+}
+
+TEST_F(NpyTest, APipeGetsTheBytesAndIsNeverRemoved) {
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  write(path);
+  char bytes[1024];
+  EXPECT_EQ(read(reader, bytes, sizeof bytes) % 64, 24);
+  (void)NpyWriter::create(path, "<f4", 2, 3); // never finished
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  close(reader);
 }
 
 TEST_F(NpyTest, MoreThanTheShapeIsRefused) {
