@@ -84,9 +84,17 @@ class GgufCache(Case):
             self.equal(list((folder / "cache/g4").iterdir()), [], "files")
             self.call(folder, SMALL, *self.IDS, "--compile-options=--no-such-option", expect=1)
             self.equal(list((folder / "cache/g4").iterdir()), [], "files")
+            (folder / "cache/g4/killed-0123.lock").write_bytes(b"")
+            self.call(folder, "cache", "clear")
+            self.equal(list((folder / "cache/g4").iterdir()), [], "what a killed process left")
             self.call(folder, "cache", "list", cache="none")
             out, said = self.call(folder, self.tools.compile(SMALL), "--compile-options=--kv=f32", *self.IDS, expect=1)
             self.equal("is for GGUF files" in said, True, said)
+            # Of two models it is for the one that is compiled.
+            (folder / "text").write_text("some words " * 200)
+            for model, other in ((SMALL, self.tools.compile(SMALL)), (self.tools.compile(SMALL), SMALL)):
+                self.call(folder, "kl", model, "--reference", other, folder / "text", "-c", "64", "--compile-options=--kv=f32")
+            self.equal(len(self.artifacts(folder)), 1, "compiled once")
             _, said = self.call(folder, SMALL, *self.IDS, "--cache-limit=many", expect=2)
             self.equal("no size" in said, True, said)
 

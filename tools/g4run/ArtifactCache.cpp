@@ -255,7 +255,21 @@ std::vector<CacheEntry> ArtifactCache::shrink(uint64_t limit) const {
     total -= oldest.bytes;
     removed.push_back(oldest);
   }
+  removeStaleLocks();
   return removed;
+}
+
+void ArtifactCache::removeStaleLocks() const {
+  std::vector<fs::path> locks;
+  std::error_code error;
+  for (const fs::directory_entry &file : fs::directory_iterator(folder_, error))
+    if (file.path().extension() == ".lock")
+      locks.push_back(file.path());
+  for (fs::path path : locks) {
+    const auto lock = CacheLock::tryExclusive(path);
+    if (lock && !fs::exists(fs::path(path).replace_extension(".g4m"), error))
+      fs::remove(path, error);
+  }
 }
 
 } // namespace g4::tool

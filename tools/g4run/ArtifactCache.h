@@ -74,6 +74,8 @@ public:
 private:
   Result<std::string> keyOf(const Request &request) const;
   Status compile(const Request &request, const std::string &output, const Interrupted &interrupted) const;
+  /// Of artifacts that were never made, or are gone.
+  void removeStaleLocks() const;
 
   std::string folder_, compiler_;
 };

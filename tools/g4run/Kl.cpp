@@ -58,11 +58,13 @@ void printJson(const api::Divergence &d, const KlOptions &options) {
 
 Status runKl(const KlOptions &options, const Interrupted &interrupted) {
   G4_ASSIGN_OR_RETURN(const std::string text, readFile(options.text));
-  G4_ASSIGN_OR_RETURN(const OpenModel model, openModel(options.model, interrupted));
-  ModelFlags flags = options.model;
-  flags.path = options.reference;
-  flags.variant.clear(); // the reference may have been compiled for others
-  G4_ASSIGN_OR_RETURN(const OpenModel reference, openModel(flags, interrupted));
+  ModelFlags mine = options.model, other = options.model;
+  other.path = options.reference;
+  other.variant.clear();                       // the reference may have been compiled for others
+  if (isGguf(mine.path) != isGguf(other.path)) // --compile-options is for the one that is compiled
+    (isGguf(mine.path) ? other : mine).compileOptions.clear();
+  G4_ASSIGN_OR_RETURN(const OpenModel model, openModel(mine, interrupted));
+  G4_ASSIGN_OR_RETURN(const OpenModel reference, openModel(other, interrupted));
   auto measured = [&] {
     Progress progress("kl", "windows");
     return api::divergence(*model.model, *reference.model, text, options.window,

@@ -7,12 +7,6 @@
 namespace g4::tool {
 namespace {
 
-bool isGguf(const std::string &path) {
-  char magic[4] = {};
-  std::ifstream file(path, std::ios::binary);
-  return file.read(magic, sizeof magic) && std::memcmp(magic, "GGUF", 4) == 0;
-}
-
 std::vector<std::string> splitWords(const std::string &text) {
   std::istringstream in(text);
   std::vector<std::string> words;
@@ -22,6 +16,12 @@ std::vector<std::string> splitWords(const std::string &text) {
 }
 
 } // namespace
+
+bool isGguf(const std::string &path) {
+  char magic[4] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(magic, sizeof magic) && std::memcmp(magic, "GGUF", 4) == 0;
+}
 
 Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interrupted) {
   if (!isGguf(flags.path)) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <random>
+#include <sstream>
 
 namespace g4::tool {
 namespace {
@@ -36,6 +37,29 @@ Result<std::pair<int32_t, float>> parseBias(const std::string &text) {
     }
   }
   return invalidArgument("'" + text + "' is not id=bias");
+}
+
+/// What the cache says itself to g4c, or what would leave it without an artifact.
+std::string checkCompileOptions(const std::string &text) {
+  std::istringstream in(text);
+  for (std::string word; in >> word;) {
+    const std::string name = word.substr(0, word.find('='));
+    const size_t start = name.find_first_not_of('-');
+    if (start == std::string::npos || start == 0)
+      continue;
+    for (const char *own : {"o", "emit", "dry-run", "json", "completion", "man", "help", "version"})
+      if (name.substr(start) == own)
+        return "'" + name + "' is for g4c alone: g4run needs an artifact, and keeps it in its cache";
+  }
+  return {};
+}
+
+/// "0" to "18446744073709551615".
+Result<uint64_t> parseDrawSeed(const std::string &text) {
+  uint64_t seed = 0;
+  if (!parseNumber(text, seed))
+    return invalidArgument("'" + text + "' is no number from 0 to 2^64 - 1");
+  return seed;
 }
 
 void addPrompt(CLI::App &app, GenerateOptions &o) {
@@ -102,6 +126,7 @@ void addArtifactFlags(CLI::App &app, ModelFlags &flags) {
       ->required();
   app.add_option("--compile-options", flags.compileOptions,
                  "For a GGUF file: options of g4c, such as \"--activations=f32\"")
+      ->check(CLI::Validator(checkCompileOptions, ""))
       ->group("GGUF files");
   app.add_option_function<std::string>(
          "--cache-limit",
@@ -153,7 +178,11 @@ void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
                  "Subtracted from logits of tokens that occurred")
       ->group(group);
   app.add_option("--frequency-penalty", flags.frequencyPenalty, "The same, times how often")->group(group);
-  app.add_option("--seed", flags.seed, "Seed of the draws; default: random")->group(group);
+  app.add_option_function<std::string>(
+         "--seed", [&flags](const std::string &text) { flags.seed = valid("--seed", parseDrawSeed(text)); },
+         "Seed of the draws; default: random")
+      ->type_name("N")
+      ->group(group);
   app.add_option_function<std::vector<std::string>>(
          "--logit-bias",
          [&flags](const std::vector<std::string> &texts) {

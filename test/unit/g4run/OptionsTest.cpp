@@ -128,36 +128,51 @@ TEST(OptionsTest, WeightSeedsAreRead) {
   EXPECT_EQ(generating({"m.g4m", "--ids", "2", "--weights=seed:17"}).model.weightSeed, 17u);
 }
 
+TEST(OptionsTest, SeedsAreOf64Bits) {
+  EXPECT_EQ(generating({"m.g4m", "--ids", "2", "--seed=18446744073709551615"}).sampling.seed, ~uint64_t(0));
+}
+
+TEST(OptionsTest, CompileOptionsArePassedOn) {
+  const std::string words = "--activations f32 --weights=none";
+  EXPECT_EQ(generating({"m.gguf", "--ids", "2", "--compile-options", words}).model.compileOptions, words);
+}
+
 TEST(OptionsTest, BadUsageIsOneLineAndExitCode2) {
-  const std::vector<std::vector<std::string>> bad = {{},
-                                                     {"m.g4m"},
-                                                     {"-p", "x"},
-                                                     {"m.g4m", "-p", "x", "--ids", "2"},
-                                                     {"m.g4m", "--ids", "2,x"},
-                                                     {"m.g4m", "--ids", "2,-3"},
-                                                     {"m.g4m", "--ids", ""},
-                                                     {"m.g4m", "-p", "x", "--no-such-option"},
-                                                     {"m.g4m", "-p", "x", "-n", "-2"},
-                                                     {"m.g4m", "-p", "x", "-n", "many"},
-                                                     {"m.g4m", "-p", "x", "--logit-bias", "3"},
-                                                     {"m.g4m", "-p", "x", "--weights", "17"},
-                                                     {"m.g4m", "--ids", "2", "--raw"},
-                                                     {"m.g4m", "-p", "x", "--raw", "--system", "y"},
-                                                     {"inspect"},
-                                                     {"m.g4m", "-p", "x", "--jsonl", "a", "b"},
-                                                     {"m.g4m", "--jsonl", "a"},
-                                                     {"m.g4m", "--jsonl", "a", "b", "--print-ids"},
-                                                     {"m.g4m", "-p", "x", "--cache-limit", "much"},
-                                                     {"perplexity", "m.g4m"},
-                                                     {"kl", "m.g4m", "t.txt"},
-                                                     {"chat"},
-                                                     {"tokenize"},
-                                                     {"tokenize", "m.g4m", "--plain", "--detokenize"},
-                                                     {"bench", "m.g4m", "--prefill", "0", "--decode", "0"},
-                                                     {"bench", "m.g4m", "--batch", "x"},
-                                                     {"cache"},
-                                                     {"cache", "burn"},
-                                                     {"completion", "tcsh"}};
+  const std::vector<std::vector<std::string>> bad = {
+      {},
+      {"m.g4m"},
+      {"-p", "x"},
+      {"m.g4m", "-p", "x", "--ids", "2"},
+      {"m.g4m", "--ids", "2,x"},
+      {"m.g4m", "--ids", "2,-3"},
+      {"m.g4m", "--ids", ""},
+      {"m.g4m", "-p", "x", "--no-such-option"},
+      {"m.g4m", "-p", "x", "-n", "-2"},
+      {"m.g4m", "-p", "x", "--seed", "-1"},
+      {"m.g4m", "-p", "x", "--seed", "18446744073709551616"},
+      {"m.gguf", "-p", "x", "--compile-options=-o x.g4m"},
+      {"m.gguf", "-p", "x", "--compile-options=--kv=f32 --emit=gguf"},
+      {"inspect", "m.gguf", "--compile-options=-dry-run"},
+      {"m.g4m", "-p", "x", "-n", "many"},
+      {"m.g4m", "-p", "x", "--logit-bias", "3"},
+      {"m.g4m", "-p", "x", "--weights", "17"},
+      {"m.g4m", "--ids", "2", "--raw"},
+      {"m.g4m", "-p", "x", "--raw", "--system", "y"},
+      {"inspect"},
+      {"m.g4m", "-p", "x", "--jsonl", "a", "b"},
+      {"m.g4m", "--jsonl", "a"},
+      {"m.g4m", "--jsonl", "a", "b", "--print-ids"},
+      {"m.g4m", "-p", "x", "--cache-limit", "much"},
+      {"perplexity", "m.g4m"},
+      {"kl", "m.g4m", "t.txt"},
+      {"chat"},
+      {"tokenize"},
+      {"tokenize", "m.g4m", "--plain", "--detokenize"},
+      {"bench", "m.g4m", "--prefill", "0", "--decode", "0"},
+      {"bench", "m.g4m", "--batch", "x"},
+      {"cache"},
+      {"cache", "burn"},
+      {"completion", "tcsh"}};
   for (const auto &arguments : bad) {
     const Parsed parsed = parse(arguments);
     EXPECT_FALSE(parsed.run);
