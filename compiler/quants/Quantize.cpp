@@ -158,23 +158,24 @@ void mxfp4(const float *x, const float *w, Bytes out) {
 
 // ---- a scale and a minimum ------------------------------------------------------------------------------------------
 
-void q4_1(const float *x, const float *w, Bytes out) {
+/// Writes scale and minimum; the codes are the caller's to write.
+void affine(const float *x, const float *w, float largest, Bytes out, int (&codes)[32]) {
   Values<32> v = load<32>(x, w);
-  Affine fit = fitAffine(v, 15, false, roundToHalf);
-  int codes[32];
-  codesOf(v, {0, 15}, fit.d, fit.m, 0, codes);
+  Affine fit = fitAffine(v, largest, false, roundToHalf);
+  codesOf(v, {0, largest}, fit.d, fit.m, 0, codes);
   put16(out, toHalf(fit.d));
   put16(out + 2, toHalf(fit.m));
+}
+
+void q4_1(const float *x, const float *w, Bytes out) {
+  int codes[32];
+  affine(x, w, 15, out, codes);
   putNibbles(codes, out + 4);
 }
 
 void q5_1(const float *x, const float *w, Bytes out) {
-  Values<32> v = load<32>(x, w);
-  Affine fit = fitAffine(v, 31, false, roundToHalf);
   int codes[32];
-  codesOf(v, {0, 31}, fit.d, fit.m, 0, codes);
-  put16(out, toHalf(fit.d));
-  put16(out + 2, toHalf(fit.m));
+  affine(x, w, 31, out, codes);
   putFifthBits(codes, out + 4);
   putNibbles(codes, out + 8);
 }
