@@ -45,5 +45,10 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # dependencies from what the programs link
+if(G4_COMPILER)
+  # Named here because libLLVM.so.22.1 also has a symlink in llvm-22-dev: dpkg-shlibdeps finds either of the two
+  # packages, by chance of its hash order, and knows no dependency for the second.
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS libllvm${LLVM_VERSION_MAJOR})
+endif()
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 include(CPack)

@@ -70,7 +70,7 @@ public:
     G4_ASSIGN_OR_RETURN(rows, weights::WeightRows::open(module));
     for (auto name : module->getAttrOfType<ArrayAttr>(gguf::kFilesAttr).getAsRange<StringAttr>()) {
       if (llvm::sys::fs::equivalent(name.getValue(), options.output))
-        return invalidArgument(quotedName(options.output) + " is what is read: give the new file another name");
+        return invalidArgument(quotedPath(options.output) + " is what is read: give the new file another name");
       G4_ASSIGN_OR_RETURN(std::unique_ptr<gguf::File> file, gguf::File::open(name.str(), {}));
       files.push_back(std::move(file));
     }

@@ -75,7 +75,7 @@ Result<Imatrix> Imatrix::open(const std::string &path) {
     G4_ASSIGN_OR_RETURN(std::unique_ptr<gguf::File> file, gguf::File::open(path, {}));
     auto parsed = parse(*file);
     if (!parsed.ok())
-      return Status(parsed.status()).withContext(quotedName(path));
+      return Status(parsed.status()).withContext(quotedPath(path));
     return parsed;
   });
 }

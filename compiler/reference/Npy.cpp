@@ -28,7 +28,7 @@ Status write(const std::string &path, const char *type, const void *data, size_t
   file.write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));
   file.close();
   if (!file)
-    return invalidArgument("cannot write " + quotedName(path));
+    return invalidArgument("cannot write " + quotedPath(path));
   return {};
 }
 
@@ -46,12 +46,12 @@ Result<std::vector<int32_t>> readNpyInt32(const std::string &path) {
   G4_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
   std::string_view bytes(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
   if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 2)
-    return invalidArgument(quotedName(path) + " is no .npy file of version 1.0");
+    return invalidArgument(quotedPath(path) + " is no .npy file of version 1.0");
   size_t length = static_cast<uint8_t>(bytes[8]) | static_cast<size_t>(static_cast<uint8_t>(bytes[9])) << 8;
   std::string_view header = bytes.substr(10).substr(0, length);
   if (header.size() < length || header.find("'<i4'") == header.npos ||
       header.find("'fortran_order': False") == header.npos)
-    return invalidArgument(quotedName(path) + " does not hold int32 in C order");
+    return invalidArgument(quotedPath(path) + " does not hold int32 in C order");
   std::string_view data = bytes.substr(10 + length);
   std::vector<int32_t> values(data.size() / sizeof(int32_t));
   std::memcpy(values.data(), data.data(), values.size() * sizeof(int32_t));

@@ -31,7 +31,7 @@ struct QuantizePass : impl::QuantizePassBase<QuantizePass> {
     if (!rules.empty()) {
       auto file = llvm::MemoryBuffer::getFile(rules.getValue(), /*IsText=*/true);
       if (!file)
-        return report(invalidArgument("cannot read " + quotedName(rules.getValue()) + ": " + file.getError().message()));
+        return report(invalidArgument("cannot read " + quotedPath(rules.getValue()) + ": " + file.getError().message()));
       text = std::move(*file);
     }
     int layers = 0;

@@ -38,7 +38,7 @@ Status writeError(const std::string &path, int code) {
   const bool scarce =
       code == ENOSPC || code == EDQUOT || code == EFBIG || code == EMFILE || code == ENFILE || code == ENOMEM;
   return {scarce ? Code::kResourceExhausted : Code::kInvalidArgument,
-          "cannot write " + quotedName(path) + ": " + errnoText(code)};
+          "cannot write " + quotedPath(path) + ": " + errnoText(code)};
 }
 
 } // namespace
@@ -56,9 +56,9 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string &destin
     }
     // A rename would replace a device such as /dev/null by a file.
     if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-      return invalidArgument("cannot write " + quotedName(path) + ": not a regular file");
+      return invalidArgument("cannot write " + quotedPath(path) + ": not a regular file");
     if (path.empty() || path.back() == '/')
-      return invalidArgument("cannot write " + quotedName(path) + ": not a file name");
+      return invalidArgument("cannot write " + quotedPath(path) + ": not a file name");
 
     // Made before the file, so that running out of memory cannot leave a file behind.
     std::unique_ptr<AtomicFile> file(new AtomicFile(std::move(path)));

@@ -18,7 +18,7 @@ namespace {
 Status openError(const std::string &path, int error) {
   const bool scarce = error == EMFILE || error == ENFILE || error == ENOMEM;
   return {scarce ? Code::kResourceExhausted : Code::kInvalidArgument,
-          "cannot read " + quotedName(path) + ": " + errnoText(error)};
+          "cannot read " + quotedPath(path) + ": " + errnoText(error)};
 }
 
 /// Maps what `fd` names; the caller closes it.
@@ -27,11 +27,11 @@ Result<std::span<const std::byte>> map(int fd, const std::string &path) {
   if (fstat(fd, &info) != 0)
     return openError(path, errno);
   if (!S_ISREG(info.st_mode))
-    return invalidArgument("cannot read " + quotedName(path) + ": not a regular file");
+    return invalidArgument("cannot read " + quotedPath(path) + ": not a regular file");
   if (info.st_size == 0)
-    return invalidArgument("cannot read " + quotedName(path) + ": the file is empty");
+    return invalidArgument("cannot read " + quotedPath(path) + ": the file is empty");
   if (static_cast<uint64_t>(info.st_size) > std::numeric_limits<size_t>::max())
-    return resourceExhausted("cannot map " + quotedName(path) + ": larger than the address space");
+    return resourceExhausted("cannot map " + quotedPath(path) + ": larger than the address space");
   const size_t size = static_cast<size_t>(info.st_size);
   void *address = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED)

@@ -93,7 +93,7 @@ Result<std::unique_ptr<Module>> Module::load(const std::string &path) {
     impl->path = path;
     G4_ASSIGN_OR_RETURN(impl->file, MappedFile::open(path));
     impl->bytes = impl->file.bytes();
-    G4_RETURN_IF_ERROR(impl->check().withContext(quotedName(path)));
+    G4_RETURN_IF_ERROR(impl->check().withContext(quotedPath(path)));
     return std::unique_ptr<Module>(new Module(std::move(impl)));
   });
 }
@@ -170,7 +170,7 @@ Status Module::verifyWeights(const std::function<void(uint64_t, uint64_t)> &prog
       }
       if (hasher.digest() != s->hash())
         return dataLoss("damaged: hash of segment " + quotedName(s->name()->string_view()) + " differs")
-            .withContext(impl_->path.empty() ? "artifact" : quotedName(impl_->path));
+            .withContext(impl_->path.empty() ? "artifact" : quotedPath(impl_->path));
     }
     return {};
   });

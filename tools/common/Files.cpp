@@ -10,7 +10,7 @@ namespace g4::tool {
 namespace {
 
 Status writeError(const std::string &path, int error) {
-  const std::string message = "cannot write " + quotedName(path) + ": " + errnoText(error);
+  const std::string message = "cannot write " + quotedPath(path) + ": " + errnoText(error);
   return error == ENOSPC || error == EDQUOT ? resourceExhausted(message) : invalidArgument(message);
 }
 
@@ -32,7 +32,7 @@ Status readAll(int fd, const std::string &name, std::string &out) {
 
 Result<std::string> readFile(const std::string &path) {
   const bool standard = path == "-";
-  const std::string name = standard ? "standard input" : quotedName(path);
+  const std::string name = standard ? "standard input" : quotedPath(path);
   const int fd = standard ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return invalidArgument("cannot read " + name + ": " + errnoText(errno));
@@ -50,7 +50,7 @@ Status checkOverwrites(const std::string &output, const std::string &input) {
   if (::stat(output.c_str(), &to) != 0 || ::stat(input.c_str(), &from) != 0 || !S_ISREG(to.st_mode) ||
       to.st_dev != from.st_dev || to.st_ino != from.st_ino)
     return {};
-  return invalidArgument("cannot write " + quotedName(output) + ": it is the input " + quotedName(input));
+  return invalidArgument("cannot write " + quotedPath(output) + ": it is the input " + quotedPath(input));
 }
 
 Result<OutputFile> OutputFile::create(const std::string &path) {

@@ -49,7 +49,7 @@ Status write(const std::string &folder, const reference::Evaluation &result) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    return invalidArgument("cannot make the folder " + quotedName(folder) + ": " + error.message());
+    return invalidArgument("cannot make the folder " + quotedPath(folder) + ": " + error.message());
   auto file = [&](const std::string &name) { return folder + "/" + name + ".npy"; };
   auto save = [&](const std::string &name, const reference::Matrix &matrix) {
     return reference::writeNpy(file(name), matrix.data, matrix.rows, matrix.columns);

@@ -30,7 +30,7 @@ Result<std::unique_ptr<File>> File::open(const std::string &path, Options option
     impl->bytes = impl->file.bytes();
     auto header = parseHeader(impl->bytes, options);
     if (!header.ok())
-      return Status(header.status()).withContext(quotedName(path));
+      return Status(header.status()).withContext(quotedPath(path));
     impl->header = *std::move(header);
     return std::unique_ptr<File>(new File(std::move(impl)));
   });

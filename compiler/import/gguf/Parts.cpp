@@ -34,11 +34,11 @@ uint64_t countOf(const File &file) { return std::max<uint64_t>(file.getUint("spl
 /// Which of `count` parts the file says it is.
 Result<uint64_t> numberOf(const File &file, uint64_t count) {
   if (countOf(file) != count)
-    return invalidArgument(quotedName(file.path()) + " is a part of " + num(countOf(file)) +
+    return invalidArgument(quotedPath(file.path()) + " is a part of " + num(countOf(file)) +
                            " in all, but other parts of the model say " + num(count));
   const auto number = file.getUint("split.no");
   if (!number || *number >= count)
-    return invalidArgument(quotedName(file.path()) + " has " +
+    return invalidArgument(quotedPath(file.path()) + " has " +
                            (number ? "split.no " + num(*number) : std::string("no split.no")) +
                            ", expected 0 to " + num(count - 1));
   return *number;
@@ -50,7 +50,7 @@ Result<Files> findParts(std::unique_ptr<File> file, File::Options options) {
   G4_ASSIGN_OR_RETURN(const uint64_t own, numberOf(*file, count));
   const std::string path = file->path(), suffix = suffixOf(own, count);
   if (!path.ends_with(suffix))
-    return invalidArgument(quotedName(path) + " is " + partName(own, count) +
+    return invalidArgument(quotedPath(path) + " is " + partName(own, count) +
                            " of a split model, but its name does not end in '" + suffix +
                            "': the other parts cannot be found");
   const std::string stem = path.substr(0, path.size() - suffix.size());
@@ -72,7 +72,7 @@ Status checkOrder(const Files &files) {
   for (uint64_t i = 0; i < count; ++i) {
     G4_ASSIGN_OR_RETURN(const uint64_t number, numberOf(*files[i], count));
     if (number != i)
-      return invalidArgument(quotedName(files[i]->path()) + " says that it is " + partName(number, count) +
+      return invalidArgument(quotedPath(files[i]->path()) + " says that it is " + partName(number, count) +
                              ", expected " + partName(i, count));
   }
   return {};
@@ -88,12 +88,12 @@ Status checkSameModel(const Files &files) {
     for (const char *key : {"general.architecture", "general.name", "split.tensors.count"})
       if (const Value *value = part.find(key), *expected = first.find(key);
           value && expected && *value != *expected)
-        return invalidArgument(quotedName(part.path()) + " is a part of another model than " +
-                               quotedName(first.path()) + ": their " + key + " differ");
+        return invalidArgument(quotedPath(part.path()) + " is a part of another model than " +
+                               quotedPath(first.path()) + ": their " + key + " differ");
   }
   const auto stated = first.getUint("split.tensors.count");
   if (stated && *stated != tensors)
-    return invalidArgument("the parts of " + quotedName(first.path()) + " hold " + num(tensors) +
+    return invalidArgument("the parts of " + quotedPath(first.path()) + " hold " + num(tensors) +
                            " tensors, but split.tensors.count is " + num(*stated));
   return {};
 }
@@ -107,10 +107,10 @@ Result<Files> orderParts(Files files) {
   for (auto &file : files) {
     G4_ASSIGN_OR_RETURN(const uint64_t number, numberOf(*file, count));
     if (files.size() != count)
-      return invalidArgument(quotedName(file->path()) + " is a part of " + num(count) + " in all, but " +
+      return invalidArgument(quotedPath(file->path()) + " is a part of " + num(count) + " in all, but " +
                              num(files.size()) + " files were given; one part is enough to find the others");
     if (ordered[number])
-      return invalidArgument(quotedName(file->path()) + " and " + quotedName(ordered[number]->path()) +
+      return invalidArgument(quotedPath(file->path()) + " and " + quotedPath(ordered[number]->path()) +
                              " both say that they are " + partName(number, count));
     ordered[number] = std::move(file);
   }
@@ -128,7 +128,7 @@ Result<Files> openParts(std::span<const std::string> paths, File::Options option
     for (const std::string &path : paths) {
       G4_ASSIGN_OR_RETURN(auto file, File::open(path, options));
       if (countOf(*file) > kMaxParts)
-        return invalidArgument(quotedName(path) + " has split.count " + num(countOf(*file)) +
+        return invalidArgument(quotedPath(path) + " has split.count " + num(countOf(*file)) +
                                ", expected 1 to " + num(kMaxParts));
       files.push_back(std::move(file));
     }

@@ -74,6 +74,10 @@ TEST(Text, QuotedNamesFitOneLine) {
   EXPECT_EQ(quotedName("a\nb\x1b[0m"), "'a\\x0ab\\x1b[0m'");
   EXPECT_EQ(quotedName("\xc3\xa9"), "'\\xc3\\xa9'");
   EXPECT_EQ(quotedName(std::string(81, 'x')), "'" + std::string(80, 'x') + "...'");
+  EXPECT_EQ(quotedPath("/\xc3\xa9/\xf0\x9f\x98\x80"), "'/\xc3\xa9/\xf0\x9f\x98\x80'");
+  EXPECT_EQ(quotedPath("a\nb\x1b[0m\xc2\x9b\xff\xc3"), "'a\\x0ab\\x1b[0m\\xc2\\x9b\\xff\\xc3'");
+  EXPECT_EQ(quotedPath("\xed\xa0\x80\xe0\x80\x80"), "'\\xed\\xa0\\x80\\xe0\\x80\\x80'"); // surrogate, overlong
+  EXPECT_EQ(quotedPath(std::string(200, 'x')), "'" + std::string(200, 'x') + "'"); // never cut: its end tells files apart
 }
 
 TEST(Text, ErrnoTextSaysWhatItIs) { EXPECT_EQ(errnoText(ENOENT), "No such file or directory"); }
