@@ -81,6 +81,44 @@ class Chat(Case):
         t.keys("C-c")
         self.sees(t, r"exit code 130")
 
+    def test_lines_typed_during_an_answer_wait_their_turn(self):
+        t = self.open(*self.endless, "-n", "100")
+        t.type("Tell me a story.")
+        t.keys("Enter")
+        self.sees(t, r"story\.\n\S{3}")
+        t.type("/stats")
+        t.keys("Enter")
+        t.type("/think maybee")
+        t.keys("BSpace", "Enter")  # edited as at the prompt
+        t.paste("What is\n3 + 4?")
+        t.keys("Enter")
+        t.type("Hel")
+        self.equal("/stats" in t.screen(), False, "keys on the screen during the answer")
+        self.sees(t, r"-n allows\]\n\n> /stats\nprompt +\d+ tokens[^>]+\n\n> /think maybe\nusage: /think on\|off\n\n"
+                     r"> What is\n\s*3 \+ 4\?\n[^>]+-n allows\]\n\n> Hel$")
+        t.type("lo")
+        t.keys("Enter")
+        self.sees(t, r"> Hello\n[^>]+\n\n>$")
+
+    def test_ctrl_c_forgets_lines_typed_ahead(self):
+        t = self.open(*self.endless, "-n", "200")
+        t.type("Tell me a story.")
+        t.keys("Enter")
+        self.sees(t, r"story\.\n\S{3}")
+        t.type("And another.")
+        t.keys("Enter")
+        t.type("/stats")
+        t.keys("Enter")
+        self.sees(t, r"> And another\.\n\S")
+        t.keys("C-c")
+        self.sees(t, r"\[stopped\]\n\n>$")
+        t.type("/think on")
+        t.keys("Enter")
+        self.sees(t, r"\[stopped\]\n\n> /think on\nthe model thinks[^>]+>$")
+        t.keys("C-d")
+        t.type("typed to the shell")  # whose terminal echoes again
+        self.sees(t, r"exit code 0\ntyped to the shell")
+
     def test_pasted_lines_are_one_message(self):
         t = self.open()
         t.paste("/help is no command here:\nWhat is the capital\nof France?\n")
@@ -239,6 +277,25 @@ class Chat(Case):
         self.equal("Paris" in out and "\x1b" not in out and ">" not in out, True, out)
         self.equal(len(out.splitlines()), 2, out)
 
+    def test_standard_output_of_a_pipe_has_answers_alone(self):
+        ask = "What is the capital of France?\n"
+        answer, _ = self.piped(ask)
+        saved = Path(self.folder.name) / "saved.json"
+        out, err = self.piped(f"/help\n/system\n/think off\n{ask}/stats\n/save {saved}\n/load {saved}\n/reset\n")
+        self.equal(out, answer, "standard output")
+        for note in ("/help  ", "no system message", "without thinking", "prompt  ", "saved 2", "loaded 2", "a new conversation"):
+            self.equal(note in err, True, f"{note} in {err}")
+        out, err = self.piped(ask, "-n", "3")
+        self.equal(err, "[3 tokens, the most that -n allows]\n", "note")
+        self.equal(answer.startswith(out.strip()) and len(out) > 1, True, out)
+
+    def test_a_line_that_fails_in_a_pipe_fails_the_chat(self):
+        good, long = "What is the capital of France?", "word " * 3000
+        for bad, reason in ((long, "no room for this message"), ("/rest", "no command /rest"), ("/load /nonexistent", "No such file")):
+            out, err = self.piped(f"{good}\n{bad}\n{good}\n/quit\n", expect=1)
+            self.equal(out.count("Paris"), 2, f"answers in {out}")
+            self.equal(err.startswith("g4run: line 2: ") and reason in err and err.count("\n") == 1, True, err)
+
     def test_a_conversation_is_saved_and_loaded(self):
         path = Path(self.folder.name) / "a.json"
         self.piped(f"What is the capital of France?\n/think on\n/system Be brief.\n/save {path}\n")
@@ -266,19 +323,19 @@ class Chat(Case):
                  b'\xff{"messages": []}': "not valid JSON", b"[" * 100000: "not valid JSON"}
         for content, reason in cases.items():
             path.write_bytes(content)
-            out, err = self.piped(f"/load {path}\n/think on\n")
-            self.equal((reason in err, err.count("\n")), (True, 1), f"{content[:60]}: {err}")
-            self.equal("thinks" in out, True, "the chat goes on")
+            _, err = self.piped(f"/load {path}\n/think on\n", expect=1)
+            self.equal((reason in err, err.count("\n")), (True, 2), f"{content[:60]}: {err}")
+            self.equal("thinks" in err, True, "the chat goes on")
             self.piped("", "--load", path, expect=1)
-        out, err = self.piped(f"/load {path}.absent\n/save /nonexistent/x.json\n")
+        _, err = self.piped(f"/load {path}.absent\n/save /nonexistent/x.json\n", expect=1)
         self.equal(err.count("\n"), 2, err)
 
     def test_thoughts_do_not_cost_the_next_prompt(self):
         # A thought longer than the sliding window (128): the next prompt leaves it out, and still nothing before it is
         # computed again.
-        out, _ = self.piped("/think on\nWhat is 3 + 4?\n/stats\nWhat is 5 + 6?\n/stats\n", *self.endless, "-n", "300")
-        stats = [tuple(map(int, m)) for m in re.findall(r"prompt +(\d+) tokens, (\d+) of them kept", out)]
-        self.equal(len(stats), 2, out)
+        _, notes = self.piped("/think on\nWhat is 3 + 4?\n/stats\nWhat is 5 + 6?\n/stats\n", *self.endless, "-n", "300")
+        stats = [tuple(map(int, m)) for m in re.findall(r"prompt +(\d+) tokens, (\d+) of them kept", notes)]
+        self.equal(len(stats), 2, notes)
         self.at_least(stats[1][1], stats[0][0] - 16, f"kept of the second prompt: {stats}")
 
 

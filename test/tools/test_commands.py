@@ -240,7 +240,7 @@ class Files(Commands):
                 self.fails("is the input", "bench", model, "--profile", output)
                 done = self.tools.call("g4-runner", model, "--ids", "2,5", "--logits", output, expect=1)
                 self.equal(b"is the input" in done.stderr, True, done.stderr)
-                done = self.call("chat", model, "--no-history", stdin=f"/save {output}\n".encode())
+                done = self.call("chat", model, "--no-history", stdin=f"/save {output}\n".encode(), expect=1)
                 self.equal(b"is the input" in done.stderr, True, done.stderr)
             for output in (f"{folder}/./text", folder / "text2"):
                 self.fails("is the input", model, "--jsonl", text, output)

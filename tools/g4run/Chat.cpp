@@ -12,18 +12,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <termios.h>
 #include <unistd.h>
 
 namespace g4::tool {
 namespace {
 
 constexpr char kNotes[] =
-    R"(Enter sends a message, Alt-Enter begins a new line in it; pasted text is one message. Ctrl-C stops an answer; at the
-prompt, twice Ctrl-C or once Ctrl-D leaves. '/help' lists the commands. Lines are remembered in
-$XDG_STATE_HOME/g4/history, or ~/.local/state/g4/history, unless --no-history is given.
+    R"(Enter sends a message, Alt-Enter begins a new line in it; pasted text is one message. Lines typed during an answer wait
+for its end. Ctrl-C stops an answer and forgets them; at the prompt, twice Ctrl-C or once Ctrl-D leaves. '/help' lists
+the commands. Lines are remembered in $XDG_STATE_HOME/g4/history, or ~/.local/state/g4/history, unless --no-history is
+given.
 
-When standard input is no terminal, every line of it is a message.
+When standard input is no terminal, every line of it is a message or a command. Standard output then has the answers
+alone, the exit code is 1 if one of the lines failed.
 
 Examples:
   g4run chat model.g4m
@@ -42,27 +43,6 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// Keeps what is typed during an answer off the screen; it is read afterwards.
-class NoEcho {
-public:
-  NoEcho() {
-    if (tcgetattr(STDIN_FILENO, &before_) != 0)
-      return;
-    active_ = true;
-    termios now = before_;
-    now.c_lflag &= ~tcflag_t(ECHO);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
-  }
-  ~NoEcho() {
-    if (active_)
-      tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
-  }
-
-private:
-  termios before_{};
-  bool active_ = false;
-};
 
 std::string historyFile() {
   const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
@@ -93,16 +73,17 @@ public:
 
 private:
   void greet() const;
+  Status end() const;
   /// False: leave.
   bool command(const ChatCommand &command);
   Status answer(const std::string &message);
   Result<bool> readPrompt(std::span<const int32_t> ids);
   Result<api::Generation> generate(Conversation::Message &message);
   void endAnswer(const api::Generation &generation);
-  void say(const std::string &text) const {
-    std::printf("%s%s%s\n", style_.dim(), text.c_str(), style_.off());
-  }
-  void complain(const std::string &text) const;
+  /// What is no answer: for programs it stays out of standard output.
+  std::FILE *notes() const { return editor_.interactive() ? stdout : stderr; }
+  void say(const std::string &text) const;
+  void complain(const std::string &text);
   void printStats() const;
 
   api::Model &model_;
@@ -112,6 +93,7 @@ private:
   LineEditor editor_;
   api::SamplingOptions sampling_;
   Conversation conversation_;
+  size_t lines_ = 0, failed_ = 0; ///< read, and of those without a terminal to tell that to
 
   // Of the last answer, for /stats.
   struct {
@@ -120,9 +102,19 @@ private:
   } stats_;
 };
 
-void Chat::complain(const std::string &text) const {
+void Chat::say(const std::string &text) const {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s\n", text.c_str());
+  const bool dim = editor_.interactive();
+  std::fprintf(notes(), "%s%s%s\n", dim ? style_.dim() : "", text.c_str(), dim ? style_.off() : "");
+}
+
+void Chat::complain(const std::string &text) {
+  std::fflush(stdout);
+  ++failed_;
+  if (editor_.interactive())
+    std::fprintf(stderr, "%s\n", text.c_str());
+  else
+    std::fprintf(stderr, "g4run: line %zu: %s\n", lines_, text.c_str());
 }
 
 void Chat::greet() const {
@@ -140,7 +132,7 @@ Status Chat::run() {
       std::printf("\n");
     switch (editor_.read("> ", style_.green(), style_.off(), line)) {
     case LineEditor::Read::kEnd:
-      return {};
+      return end();
     case LineEditor::Read::kInterrupted:
       clearInterrupt();
       if (warned || !editor_.interactive())
@@ -152,15 +144,19 @@ Status Chat::run() {
       break;
     }
     warned = false;
+    ++lines_;
     const ChatCommand input = parseChatLine(line);
     if (input.kind == ChatCommand::Kind::kMessage) {
       G4_RETURN_IF_ERROR(answer(input.text));
     } else if (!command(input)) {
-      return {};
+      return end();
     }
     G4_RETURN_IF_ERROR(flushOutput());
   }
 }
+
+/// Each complaint has had its line.
+Status Chat::end() const { return failed_ && !editor_.interactive() ? invalidArgument("") : Status(); }
 
 bool Chat::command(const ChatCommand &input) {
   using Kind = ChatCommand::Kind;
@@ -172,7 +168,7 @@ bool Chat::command(const ChatCommand &input) {
     complain(input.text);
     break;
   case Kind::kHelp:
-    std::fputs(chatHelp(), stdout);
+    std::fputs(chatHelp(), notes());
     break;
   case Kind::kReset:
     conversation_.messages.clear();
@@ -233,7 +229,6 @@ Status Chat::answer(const std::string &message) {
              std::to_string(model_.contextTokens()) + ". /reset begins a new one, /save keeps this one.");
     return {};
   }
-  const NoEcho quiet;
   G4_ASSIGN_OR_RETURN(const bool read, readPrompt(*ids));
   Conversation::Message reply{"assistant", ""};
   if (read) {
@@ -246,6 +241,11 @@ Status Chat::answer(const std::string &message) {
     drop(); // nothing was said
   else
     conversation_.messages.push_back(std::move(reply));
+  if (interrupted()) {
+    editor_.dropTypedAhead();
+    if (!editor_.interactive())
+      return {Code::kCancelled, "interrupted"};
+  }
   clearInterrupt();
   return {};
 }
@@ -314,11 +314,12 @@ void Chat::endAnswer(const api::Generation &generation) {
 
 void Chat::printStats() const {
   const auto rate = [](size_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; };
-  std::printf("prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n", stats_.prompt,
-              stats_.kept, stats_.promptSeconds, rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
-  std::printf("answer   %zu tokens; %.2f s, %.1f tokens/s\n", stats_.answer, stats_.answerSeconds,
-              rate(stats_.answer, stats_.answerSeconds));
-  std::printf("context  %u of %u tokens\n", session_.length(), model_.contextTokens());
+  std::FILE *const out = notes();
+  std::fprintf(out, "prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n", stats_.prompt,
+               stats_.kept, stats_.promptSeconds, rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
+  std::fprintf(out, "answer   %zu tokens; %.2f s, %.1f tokens/s\n", stats_.answer, stats_.answerSeconds,
+               rate(stats_.answer, stats_.answerSeconds));
+  std::fprintf(out, "context  %u of %u tokens\n", session_.length(), model_.contextTokens());
 }
 
 Status runChat(const ChatOptions &options, const Interrupted &interrupted) {

@@ -62,7 +62,7 @@ struct LineEditor::Impl {
 
   Read readEdited(std::string &line);
   void enterRaw();
-  void leaveRaw() { tcsetattr(STDIN_FILENO, TCSADRAIN, &before); }
+  void leaveRaw();
 
   /// The next byte; none after `timeoutMs` (-1: never), at the end of input, or after Ctrl-C.
   std::optional<char> nextByte(int timeoutMs = -1);
@@ -75,8 +75,8 @@ struct LineEditor::Impl {
   void draw();
   void afterResize();
 
-  bool terminal = false;
-  termios before{};
+  bool terminal = false, raw = false;
+  termios before{}; ///< the mode to leave the terminal in
   History history;
   std::string prompt, style, off;
   EditBuffer buffer;
@@ -105,7 +105,7 @@ LineEditor::LineEditor(std::string historyFile) : impl_(std::make_unique<Impl>(s
   sigaction(SIGWINCH, &action, nullptr);
 }
 
-LineEditor::~LineEditor() = default;
+LineEditor::~LineEditor() { impl_->leaveRaw(); }
 
 bool LineEditor::interactive() const { return impl_->terminal; }
 
@@ -123,20 +123,31 @@ LineEditor::Read LineEditor::read(const std::string &prompt, const std::string &
   return interrupted() ? Read::kInterrupted : Read::kEnd;
 }
 
-/// Keys come as they are pressed; Ctrl-C stays a signal.
+// The kernel has dropped what it held when Ctrl-C came; here is what was read before.
+void LineEditor::dropTypedAhead() { impl_->input.clear(); }
+
+/// Keys come as they are pressed, pastes marked; Ctrl-C stays a signal.
 void LineEditor::Impl::enterRaw() {
-  termios raw = before;
-  raw.c_iflag &= ~tcflag_t(ICRNL | INLCR | IXON);
-  raw.c_lflag &= ~tcflag_t(ICANON | ECHO | IEXTEN);
-  raw.c_cc[VMIN] = 1;
-  raw.c_cc[VTIME] = 0;
-  tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+  termios mode = before;
+  mode.c_iflag &= ~tcflag_t(ICRNL | INLCR | IXON);
+  mode.c_lflag &= ~tcflag_t(ICANON | ECHO | IEXTEN);
+  mode.c_cc[VMIN] = 1;
+  mode.c_cc[VTIME] = 0;
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &mode);
+  put(kPasteOn);
+  raw = true;
+}
+
+void LineEditor::Impl::leaveRaw() {
+  if (!raw)
+    return;
+  put(kPasteOff);
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
 }
 
 LineEditor::Read LineEditor::Impl::readEdited(std::string &line) {
   std::fflush(stdout);
   enterRaw();
-  put(kPasteOn);
   buffer.set("");
   history.rewind();
   stale = true;
@@ -154,8 +165,6 @@ LineEditor::Read LineEditor::Impl::readEdited(std::string &line) {
   buffer.end();
   draw();
   put("\r\n");
-  put(kPasteOff);
-  leaveRaw();
   line = buffer.utf8();
   if (*result == Read::kLine)
     history.add(line);
@@ -207,6 +216,7 @@ std::optional<LineEditor::Read> LineEditor::Impl::handle(char byte) {
   stale = true;
   switch (byte) {
   case '\r':
+  case '\n': // Enter, pressed before the terminal was in our mode
     return Read::kLine;
   case ctrl('D'):
     if (buffer.text().empty())
@@ -263,7 +273,7 @@ void LineEditor::Impl::recall(const std::string *line) {
     buffer.set(*line);
 }
 
-/// One character that is text: a line break and a tab are, other control characters are not.
+/// One character that is text: a tab is, other control characters are not.
 void LineEditor::Impl::insertCharacter(char first) {
   std::string bytes(1, first);
   while (text::readUtf8(bytes).open) {
@@ -272,7 +282,7 @@ void LineEditor::Impl::insertCharacter(char first) {
       break;
     bytes += *byte;
   }
-  if (uint8_t(first) >= 0x20 || first == '\n' || first == '\t')
+  if (uint8_t(first) >= 0x20 || first == '\t')
     buffer.insert(fromUtf8(bytes));
 }
 
