@@ -50,6 +50,21 @@ std::string vocabularyGguf() {
   return b.build();
 }
 
+/// The files of a model in three parts, one after the other.
+std::string splitGguf() {
+  std::string all;
+  for (uint16_t number : {0, 1, 2}) {
+    g4::test::GgufBuilder b;
+    if (number == 0)
+      b.addString("general.architecture", "gemma4").addString("general.name", "model");
+    b.add("split.no", b.kU16, g4::test::bytesOf(number));
+    b.add("split.count", b.kU16, g4::test::bytesOf(uint16_t(3)));
+    b.add("split.tensors.count", b.kI32, g4::test::bytesOf(3));
+    all += b.addTensor("t" + std::to_string(number), {4}, 0, 16).build();
+  }
+  return all;
+}
+
 /// The tables of that vocabulary; empty if they could not be built.
 std::string vocabularyTables(const std::string &gguf) {
   const auto file = g4::gguf::File::parse(std::as_bytes(std::span(gguf)), {});
@@ -90,6 +105,11 @@ int main(int argc, char **argv) {
                   write(folder + "/gguf/header", '\1' + smallGguf().header()) &&
                   write(folder + "/gguf/tiny", '\0' + tiny.build()) &&
                   write(folder + "/gguf/imatrix", '\0' + imatrix.build()) &&
+                  write(folder + "/gguf_parts/first", '\0' + splitGguf()) &&
+                  write(folder + "/gguf_parts/second", '\2' + splitGguf()) &&
+                  write(folder + "/gguf_parts/all", '\4' + splitGguf()) &&
+                  write(folder + "/gguf_parts/reversed", '\6' + splitGguf()) &&
+                  write(folder + "/gguf_parts/whole", '\4' + tiny.build()) &&
                   write(folder + "/module/header", '\0' + header) &&
                   write(folder + "/module/artifact", '\1' + whole) && !tables.empty() &&
                   write(folder + "/tokenizer/tables", '\0' + tables) &&

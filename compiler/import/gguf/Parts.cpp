@@ -136,7 +136,7 @@ Result<Files> openParts(std::span<const std::string> paths, File::Options option
       return files;
     G4_ASSIGN_OR_RETURN(files, files.size() == 1 ? findParts(std::move(files.front()), options)
                                                  : orderParts(std::move(files)));
-    if (countOf(*files.front()) > 1) {
+    if (std::ranges::any_of(files, [](const auto &file) { return countOf(*file) > 1; })) {
       G4_RETURN_IF_ERROR(checkOrder(files));
       G4_RETURN_IF_ERROR(checkSameModel(files));
     }

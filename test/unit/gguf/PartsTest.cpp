@@ -122,6 +122,9 @@ TEST_F(Parts, PartsOfAnotherSplitAreRefused) {
   EXPECT_SAYS(error({paths[0]}), "is a part of 4 in all, but other parts of the model say 3");
   write(name(3), GgufBuilder().build());
   EXPECT_SAYS(error({paths[0]}), "is a part of 1 in all, but other parts of the model say 3");
+  writeAll();
+  write(name(1), GgufBuilder().build()); // the first part is the one that is asked
+  EXPECT_SAYS(error({paths[1]}), "is a part of 1 in all, but other parts of the model say 3");
 }
 
 TEST_F(Parts, PartsOfAnotherModelAreRefused) {
