@@ -1,8 +1,7 @@
 """Files as their makers write them: keys, spellings, type mixes and layouts of published Gemma 4 GGUF files.
 
-The models are their shapes only, with a small vocabulary. Each case runs through the importer and all passes
-(`g4c --weights=none --emit=exec`), and g4c may say what is expected and nothing else. The five sizes are compiled
-to the end by numerics/structure and, with a bound on time, here.
+The models are their shapes only, with a small vocabulary. Each case is compiled to an artifact (`g4c --weights=none`), all five
+sizes among them, within a minute each; g4c may say what is expected and nothing else.
 """
 
 import struct
@@ -69,12 +68,16 @@ def usual_keys(file, **sampling):
 
 class RealFiles(Case):
 
-    def passes(self, file, what, *says, expect=0):
-        """g4c takes the file through all passes and says one line with each of `says`, no other."""
+    def compiles(self, file, what, *says, expect=0):
+        """g4c makes an artifact of the file within a minute and says one line with each of `says`, no other."""
         with common.scratch(self.tools) as folder:
             file.write(folder / "model.gguf")
-            done = self.tools.call("g4c", folder / "model.gguf", "--weights=none", "--emit=exec", "-o", folder / "out.mlir", expect=expect)
-            self.equal((folder / "out.mlir").exists(), expect == 0, f"{what}: output written")
+            start = time.monotonic()
+            done = self.tools.call("g4c", folder / "model.gguf", "--weights=none", "--cpu=x86-64-v3", "-o", folder / "out.g4m", expect=expect)
+            seconds = time.monotonic() - start
+            self.equal((folder / "out.g4m").exists(), expect == 0, f"{what}: output written")
+        say(f"{what}: {seconds:.1f} s")
+        self.at_most(seconds, 60, f"{what}: seconds to compile")
         lines = done.stderr.decode().splitlines()
         self.equal(len(lines), len(says), f"{what}: lines said: {lines}")
         for line, part in zip(lines, says):
@@ -89,16 +92,6 @@ class RealFiles(Case):
 
 class Published(RealFiles):
 
-    def test_each_size_compiles_in_a_minute(self):
-        for kind in SHAPES:
-            with common.scratch(self.tools) as folder:
-                published(kind).write(folder / "model.gguf")
-                start = time.monotonic()
-                self.tools.call("g4c", folder / "model.gguf", "--weights=none", "--cpu=x86-64-v3", "-o", folder / "out.g4m")
-                seconds = time.monotonic() - start
-            say(f"{kind}: {seconds:.1f} s")
-            self.at_most(seconds, 60, f"{kind}: seconds to compile")
-
     def test_e2b_with_an_importance_matrix(self):
         """E2B Q4_K_M: 601 tensors of five types; bf16 per-layer projection, K/V of the sharing layers stored and unused."""
         s, file = SHAPES["e2b"], published("e2b", "q4_k_m")
@@ -108,7 +101,7 @@ class Published(RealFiles):
         give(file, rest[::-1], q6_k=53, q5_k=70, q4_k=194)
         self.equal(counts(file), {"bf16": 1, "f32": 283, "q4_k": 194, "q5_k": 70, "q6_k": 53}, "types")
         self.at_least(len(file.keys), 44, "keys")
-        self.passes(file, "E2B Q4_K_M")
+        self.compiles(file, "E2B Q4_K_M")
 
     def test_moe_with_fallbacks(self):
         """26B-A4B Q4_K_M: rows of 704 are no multiple of 256, so the experts' down projections are of other types."""
@@ -119,7 +112,7 @@ class Published(RealFiles):
         give(file, [t for t in matrices(file) if t not in down and t.kind != "f32"], q6_k=14, q4_k=192)
         self.equal(counts(file), {"f32": 392, "q4_k": 192, "q5_0": 32, "q6_k": 14, "q8_0": 28}, "types")
         self.equal(len(file.tensors), 658, "tensors")
-        self.passes(file, "26B-A4B Q4_K_M")
+        self.compiles(file, "26B-A4B Q4_K_M")
 
     def test_moe_in_nvfp4(self):
         """26B-A4B NVFP4: split experts, and a scale and an input scale beside each nvfp4 tensor."""
@@ -137,20 +130,20 @@ class Published(RealFiles):
             file.add(f"blk.{i}.ffn_down.scale", (1,))
             file.add(f"blk.{i}.ffn_down.input_scale", (1,))
         self.at_least(len(file.tensors), 838, "tensors")
-        self.passes(file, "26B-A4B NVFP4")
+        self.compiles(file, "26B-A4B NVFP4")
         tiny.take(file, "blk.7.ffn_up_exps.scale")
-        self.passes(file, "a scale is missing", "missing tensor 'blk.7.ffn_up_exps.scale'", expect=1)
+        self.compiles(file, "a scale is missing", "missing tensor 'blk.7.ffn_up_exps.scale'", expect=1)
 
     def test_quantisation_aware_files_of_several_makers(self):
         """Q4_0 whose embedding is Q6_K, Q4_0 or Q8_0; rope, K/V head and pattern keys of each generation."""
-        for kind, embedding in (("e4b", "q6_k"), ("12b", "q4_0"), ("31b", "q8_0")):
+        for kind, embedding in (("12b", "q4_0"), ("31b", "q8_0")):  # others have the embedding of the next case
             file = published(kind)
             file.tensor("token_embd.weight").kind = embedding
             usual_keys(file)
-            self.passes(file, f"{kind} with a {embedding} embedding")
+            self.compiles(file, f"{kind} with a {embedding} embedding")
 
     def test_ollamas_one_file(self):
-        """Text, vision and audio in one file; keys sorted; K/V heads as one number; the tokenizer called llama."""
+        """Text, vision and audio in one file; keys sorted; K/V heads as one number; the tokenizer called llama; a Q6_K embedding."""
         file = published("e4b")
         file["gemma4.attention.head_count_kv"] = 2
         file["tokenizer.ggml.model"] = "llama"
@@ -168,21 +161,22 @@ class Published(RealFiles):
         file.add("v.patch_embd.weight", (768, 3, 16, 16), "f16")
         file.add("v.clamp_data", (452,))
         file.add("mm.input_projection.weight", (2560, 768), "bf16")
+        self.equal(file.tensor("token_embd.weight").kind, "q6_k", "embedding")
         file.keys = dict(sorted(file.keys.items()))
         self.equal(list(file.keys).index("gemma4.attention.head_count") < list(file.keys).index("gemma4.block_count"), True, "key order")
-        self.passes(file, "Ollama's layout", "note: ignored 47 tensors of vision and audio encoders")
+        self.compiles(file, "Ollama's layout", "note: ignored 47 tensors of vision and audio encoders")
 
     def test_fine_tunes(self):
         """Another name and template, extra tensors of the tool that merged it, halves for norms."""
-        file = published("e2b")
+        file = published("12b")
         file["general.name"] = "Safetensors"
         file["tokenizer.chat_template"] = "{{ messages[0].content }}"
         for t in file.tensors:
             if len(t.shape) == 1 and "norm" in t.name:
                 t.kind = "f16"
-        file.add("blk.0.attn_q.lora_a", (16, 1536))
+        file.add("blk.0.attn_q.lora_a", (16, 3840))
         file.add("extra", (3,))
-        self.passes(file, "a merged fine-tune", "note: ignored 2 tensors that a Gemma 4 text model does not have, the first 'blk.0.attn_q.lora_a'")
+        self.compiles(file, "a merged fine-tune", "note: ignored 2 tensors that a Gemma 4 text model does not have, the first 'blk.0.attn_q.lora_a'")
 
     def test_a_base_model_goes_on_from_a_text(self):
         """Without a template there is no chat, and a text goes on as it does with one."""
@@ -200,14 +194,14 @@ class Published(RealFiles):
             self.ok(None if b"has no chat template" in refused.stderr else refused.stderr.decode(), "as a message")
 
     def test_older_keys(self):
-        file = published("26b-a4b")
+        file = published("12b")
         file["gemma4.attention.head_count_kv"] = 8
-        file["gemma4.attention.global_head_count_kv"] = 2
+        file["gemma4.attention.global_head_count_kv"] = 1
         file["gemma4.rope.local.freq_base"] = 1e4
         file["gemma4.rope.partial_rotary_factor"] = 0.25
         del file.keys["gemma4.rope.freq_base_swa"]
         tiny.take(file, "rope_freqs.weight")
-        self.passes(file, "keys of older files")
+        self.compiles(file, "keys of older files")
 
     def test_a_share_of_a_head_turns_as_the_factors_say(self):
         whole, ids = NANO / "gemma4-nano-Q4_0.gguf", range(5, 45)
@@ -249,13 +243,12 @@ class Published(RealFiles):
         self.equal(tried, 2 * 28, "files")
 
     def test_unusable_sampling_defaults_are_left_out(self):
-        whole = ggufio.read(NANO / "gemma4-nano-Q4_0.gguf")
+        file = header_only.model("sampling", tiny.dense(), "f32", tiny.VOCABULARY)
         values = {"temp": float("nan"), "top_k": -1, "top_p": 1.5, "min_p": "warm"}
-        whole.keys = {k: v for k, v in whole.keys.items() if not k.startswith("general.sampling.")}
         for key, value in values.items():
-            whole["general.sampling." + key] = value
+            file["general.sampling." + key] = value
         with common.scratch(self.tools) as folder:
-            whole.write(folder / "model.gguf")
+            file.write(folder / "model.gguf")
             done = self.tools.call("g4c", folder / "model.gguf", "--weights=none", "--cpu=x86-64-v3", "-o", folder / "out.g4m")
             self.equal((folder / "out.g4m").exists(), True, "compiled")
         said = done.stderr.decode().splitlines()
@@ -297,7 +290,7 @@ class Refused(RealFiles):
         ggufio.TYPES["new"] = (77, 32, 18)
         try:
             file.tensor("token_embd.weight").kind = "new"
-            lines = self.passes(file, "type 77", "'token_embd.weight' has type 77 (unknown), which holds no weights that g4 knows; supported: f32,", expect=1)
+            lines = self.compiles(file, "type 77", "'token_embd.weight' has type 77 (unknown), which holds no weights that g4 knows; supported: f32,", expect=1)
         finally:
             del ggufio.TYPES["new"]
         self.ok(None if "nvfp4" in lines[0] else lines[0], "the supported types are listed")
