@@ -1,6 +1,7 @@
 #include "runtime/api/Impl.h"
 #include "runtime/base/Guard.h"
 #include "runtime/text/ChatTemplate.h"
+#include "runtime/text/GemmaTemplate.h"
 #include "runtime/text/TemplateMessages.h"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +31,16 @@ Result<Json> parseRequest(const ChatRequest &request) {
   return json;
 }
 
-Result<std::string> render(const std::string &source, Json json) {
+/// The template in the model file; empty: it has none.
+std::string_view templateOf(const Model::Impl &impl) {
+  const auto *source = impl.facts().chat_template();
+  return source ? source->string_view() : std::string_view();
+}
+
+Result<std::string> render(std::string_view source, Json json) {
+  if (json["messages"].empty())
+    return invalidArgument("the conversation has no messages");
+  G4_RETURN_IF_ERROR(text::checkTextOnly(json["messages"])); // artifacts have no encoders
   G4_ASSIGN_OR_RETURN(const auto compiled, text::ChatTemplate::compile(source));
   const auto results = compiled.readsToolMessages() ? text::ToolResults::kOwnMessages : text::ToolResults::kInsideCalls;
   G4_ASSIGN_OR_RETURN(Json messages, text::toTemplateMessages(json["messages"], results));
@@ -47,13 +57,19 @@ Result<std::string> render(const std::string &source, Json json) {
 Result<std::vector<int32_t>> Model::chatPrompt(const ChatRequest &request) const {
   return guarded([&]() -> Result<std::vector<int32_t>> {
     G4_RETURN_IF_ERROR(impl_->needTokenizer());
-    const auto *source = impl_->facts().chat_template();
-    if (!source || source->size() == 0)
-      return invalidArgument("the model has no chat template; use a plain completion");
+    std::string_view source = templateOf(*impl_);
+    if (usesBuiltInTemplate())
+      source = text::kGemmaTemplate;
+    if (source.empty())
+      return invalidArgument("the model has neither a chat template nor Gemma 4's turn tokens: it only goes on from a text");
     G4_ASSIGN_OR_RETURN(Json json, parseRequest(request));
-    G4_ASSIGN_OR_RETURN(const std::string prompt, render(source->str(), std::move(json)));
+    G4_ASSIGN_OR_RETURN(const std::string prompt, render(source, std::move(json)));
     return impl_->tokenizer->encodePrompt(prompt, text::Match::kSpecial);
   });
+}
+
+bool Model::usesBuiltInTemplate() const {
+  return templateOf(*impl_).empty() && impl_->tokenizer && text::hasGemmaTurns(*impl_->tokenizer);
 }
 
 } // namespace g4::api

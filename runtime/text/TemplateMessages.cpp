@@ -1,4 +1,5 @@
 #include "runtime/text/TemplateMessages.h"
+#include "runtime/base/Text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -8,7 +9,7 @@ namespace g4::text {
 namespace {
 
 std::string stringAt(const Json &object, const char *key) {
-  const auto it = object.find(key);
+  const auto it = object.find(key); // the end of what is no object
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
@@ -43,6 +44,8 @@ void convertParts(Json &content) {
   if (!content.is_array())
     return;
   for (Json &part : content) {
+    if (part.is_string())
+      part = {{"type", "text"}, {"text", part}};
     if (!part.is_object())
       continue;
     for (auto [from, to] : kTypes)
@@ -140,7 +143,42 @@ Status convert(const Json &messages, ToolResults results, Json &out) {
   return {};
 }
 
+/// What is wrong with an entry of a list `content`; empty: it is text.
+std::string faultOf(const Json &part) {
+  if (part.is_string())
+    return {};
+  const std::string type = stringAt(part, "type");
+  if (type.empty())
+    return "has no type";
+  if (type != "text" && type != "input_text" && type != "output_text")
+    return "is of type " + quotedName(type) + ", but the model reads only text";
+  return part.contains("text") && part["text"].is_string() ? std::string() : "has no text";
+}
+
+std::string faultOfMessage(const Json &message) {
+  const std::string role = stringAt(message, "role");
+  const auto content = message.find("content");
+  if (content == message.end() || content->is_null()) // an assistant may have made calls instead
+    return role == "user" || role == "system" || role == "developer" ? "it has no content" : "";
+  if (content->is_string() || (content->is_object() && role == "tool"))
+    return {};
+  if (!content->is_array())
+    return "its content is neither a text nor a list of parts";
+  for (size_t i = 0; i < content->size(); ++i)
+    if (const std::string fault = faultOf((*content)[i]); !fault.empty())
+      return "part " + std::to_string(i) + " " + fault;
+  return {};
+}
+
 } // namespace
+
+Status checkTextOnly(const Json &messages) {
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (messages[i].is_object())
+      if (const std::string fault = faultOfMessage(messages[i]); !fault.empty())
+        return invalidArgument("message " + std::to_string(i) + ": " + fault);
+  return {};
+}
 
 Result<Json> toTemplateMessages(const Json &messages, ToolResults results) {
   if (!messages.is_array())

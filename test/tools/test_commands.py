@@ -210,6 +210,39 @@ class Jsonl(Commands):
         self.equal(all(a["error"]["message"] for a in answers if "error" in a), True, "reasons")
         self.equal(bool(re.fullmatch(rf"g4run: {len(bad)} of {len(answers)} lines have no answer[^\n]*\n", said)), True, said)
 
+    def test_errors_say_what_is_wrong_with_a_line(self):
+        def user(*parts):
+            return {"messages": [{"role": "user", "content": list(parts)}], "max_tokens": 2}
+
+        text, hello = {"type": "text", "text": "What is this?"}, [{"role": "user", "content": "Hi"}]
+        url = {"url": "data:image/png;base64,AAAA"}
+        cases = ((user({"type": "image_url", "image_url": url}, text), r"message 0: part 0 is of type 'image_url', but .* only text"),
+                 (user(text, {"type": "input_audio"}), "part 1 is of type 'input_audio'"),
+                 (user(text, {"type": "video_url"}), "part 1 is of type 'video_url'"),
+                 (user(text, {"type": "file"}), "part 1 is of type 'file'"),
+                 ({"messages": []}, "the conversation has no messages"),
+                 ({"messages": hello, "prompt": "x"}, "'messages' and 'prompt' are both there"),
+                 ({}, "neither 'messages' nor 'prompt' is there"), ({"prompt": 3}, "'prompt' has a value of the wrong type"))
+        answers, _ = self.answers(self.lines(user(text), *(line for line, _ in cases)), expect=1)
+        self.equal("text" in answers[0], True, "a list of one text")
+        for (line, reason), answer in zip(cases, answers[1:], strict=True):
+            self.equal(bool(re.search(reason, answer.get("error", {}).get("message", "none"))), True, f"{line}: {answer}")
+        with scratch(self.tools) as folder:
+            (folder / "chat").write_text(json.dumps(cases[0][0]))
+            self.fails("message 0: part 0 is of type 'image_url'", self.model, "--chat", folder / "chat")
+
+    def test_ids_come_back_as_they_are(self):
+        ids = ["12345678901234567890", "18446744073709551615", "-9223372036854775808", "9007199254740993", "0", "-1", "1.5", '"a"',
+               "null", "true", '["x",9007199254740993]', '{"run":{"n":18446744073709551615}}']
+        large = ["18446744073709551616", "123456789012345678901234567890", "-9223372036854775809", '{"run":[1e30]}']
+        stdin = "".join(f'{{"id": {i}, "prompt": "Once", "max_tokens": 1}}\n' for i in ids + large).encode()
+        done = self.call(self.model, "--temp", "0", "--jsonl", "-", "-", stdin=stdin, expect=1)
+        lines = done.stdout.decode().splitlines()
+        for i, line in zip(ids, lines[:len(ids)], strict=True):
+            self.equal(line.startswith(f'{{"id":{i},"text":'), True, line)
+        for number, line in enumerate(lines[len(ids):], len(ids) + 1):
+            self.equal((json.loads(line)["id"], "more than 64 bits" in line), (number, True), line)
+
     def test_files(self):
         with scratch(self.tools) as folder:
             (folder / "in").write_bytes(self.lines({"prompt": "Once", "max_tokens": 2}))

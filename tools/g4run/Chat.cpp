@@ -326,6 +326,7 @@ Status runChat(const ChatOptions &options, const Interrupted &interrupted) {
   api::ModelOptions modelOptions;
   modelOptions.holds = true;
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted, modelOptions));
+  noteTemplate(*open.model);
   G4_ASSIGN_OR_RETURN(const auto session, open.model->newSession());
   Chat chat(*open.model, *session, options);
   if (!options.load.empty()) {

@@ -24,6 +24,8 @@ Result<std::vector<int32_t>> promptIds(const api::Model &model, const GenerateOp
   if (!o.ids.empty())
     return o.ids;
   api::ChatRequest request;
+  if (!o.raw)
+    noteTemplate(model);
   if (o.chat) {
     G4_ASSIGN_OR_RETURN(request.json, readFile(*o.chat));
     auto ids = model.chatPrompt(request);

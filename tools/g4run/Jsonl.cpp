@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -41,6 +43,14 @@ template <class T> Result<bool> take(Json &object, const char *key, T &out) {
     if (auto taken = take(object, key, out); !taken.ok())                                                    \
       return taken.status();                                                                                 \
   } while (0)
+
+/// Whether every number in `id` is written back as it came. JSON's are of any size; larger ones than 64 bits hold are
+/// rounded on reading.
+bool isKept(const Json &id) {
+  if (id.is_number_float())
+    return std::abs(id.get<double>()) < 0x1p63;
+  return !id.is_structured() || std::all_of(id.begin(), id.end(), isKept);
+}
 
 Status takeStops(Json &object, std::vector<std::string> &stops) {
   const auto found = object.find("stop");
@@ -157,6 +167,8 @@ private:
     if (!object.is_object())
       return invalidArgument("line " + line.id.dump() + " is no JSON object");
     if (const auto id = object.find("id"); id != object.end()) {
+      if (!isKept(*id))
+        return invalidArgument("'id' has a number of more than 64 bits: write it as a text");
       line.id = *id;
       object.erase("id");
     }
@@ -166,15 +178,18 @@ private:
     request.generate.ignoreEos = options_.ignoreEos;
     request.generate.suppress = !options_.noSuppress;
     G4_RETURN_IF_ERROR(takeOptions(object, request.generate));
-    std::string prompt;
-    const auto isPrompt = take(object, "prompt", prompt);
-    if (!isPrompt.ok())
-      return isPrompt.status();
-    if (*isPrompt == object.contains("messages"))
-      return invalidArgument("one of 'messages' and 'prompt' is needed");
-    if (*isPrompt) {
+    const bool chats = object.contains("messages");
+    if (chats && object.contains("prompt"))
+      return invalidArgument("'messages' and 'prompt' are both there: give one of them");
+    if (!chats && !object.contains("prompt"))
+      return invalidArgument("neither 'messages' nor 'prompt' is there: give one of them");
+    if (!chats) {
+      std::string prompt;
+      G4_TAKE(object, "prompt", prompt);
       G4_ASSIGN_OR_RETURN(request.ids, model_.tokenize(prompt));
     } else {
+      if (!std::exchange(noted_, true))
+        noteTemplate(model_);
       api::ChatRequest chat;
       chat.json = dump(object);
       G4_ASSIGN_OR_RETURN(request.ids, model_.chatPrompt(chat));
@@ -190,6 +205,7 @@ private:
   std::vector<api::BatchRequest> requests_;
   std::map<size_t, std::string> done_; ///< line -> its output, until it can be written
   size_t written_ = 0, errors_ = 0;
+  bool noted_ = false; ///< by noteTemplate
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "tools/g4run/Model.h"
 
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -46,6 +47,12 @@ Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrup
   G4_ASSIGN_OR_RETURN(out.artifact, findArtifact(flags, interrupted));
   G4_ASSIGN_OR_RETURN(out.model, api::Model::open(out.artifact.path, options));
   return out;
+}
+
+void noteTemplate(const api::Model &model) {
+  if (model.usesBuiltInTemplate())
+    std::fprintf(stderr, "g4run: note: the model file has no chat template; Gemma 4's turns are used. A base model knows "
+                         "none: let it go on from a text with --raw\n");
 }
 
 } // namespace g4::tool

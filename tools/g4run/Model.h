@@ -29,4 +29,7 @@ struct OpenModel {
 Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted,
                             api::ModelOptions options = {});
 
+/// Tells a person, on standard error, where a conversation is not written by the model's own template.
+void noteTemplate(const api::Model &model);
+
 } // namespace g4::tool

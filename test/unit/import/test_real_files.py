@@ -178,20 +178,28 @@ class Published(RealFiles):
         file.add("extra", (3,))
         self.compiles(file, "a merged fine-tune", "note: ignored 2 tensors that a Gemma 4 text model does not have, the first 'blk.0.attn_q.lora_a'")
 
-    def test_a_base_model_goes_on_from_a_text(self):
-        """Without a template there is no chat, and a text goes on as it does with one."""
+    def test_a_file_without_a_template_chats_in_turns_and_goes_on_from_a_text(self):
+        """As a base model's, or one whose converter left it out: nothing else tells them apart."""
         whole = NANO / "gemma4-nano-Q4_0.gguf"
+        note = b"g4run: note: the model file has no chat template"
         with common.scratch(self.tools) as folder:
             base = ggufio.read(whole)
             del base.keys["tokenizer.chat_template"]
             base.write(folder / "base.gguf")
             self.tools.call("g4c", folder / "base.gguf", "-o", folder / "base.g4m", "--cpu=host")
-            text = ("-p", "Once upon a time", "-n", 8, "--temp", 0)
-            told = self.tools.run(folder / "base.g4m", "--raw", *text).stdout
-            self.at_least(len(told), 10, "bytes of text")
-            self.equal(told, self.tools.run(self.tools.compile(whole), "--raw", *text).stdout, "the text")
-            refused = self.tools.run(folder / "base.g4m", *text, expect=1)
-            self.ok(None if b"has no chat template" in refused.stderr else refused.stderr.decode(), "as a message")
+            same = self.tools.compile(whole)
+            text = ("-p", "What is the capital of France?", "-n", 8, "--temp", 0)
+            for flags in (["--raw"], [], ["--think"], ["--system", "Be brief."]):
+                got, want = (self.tools.run(model, *flags, *text) for model in (folder / "base.g4m", same))
+                self.at_least(len(got.stdout), 5, "bytes of text")
+                self.equal(got.stdout, want.stdout, f"the text with {flags}")
+                noted = got.stderr.startswith(note) and got.stderr.count(b"\n") == 1
+                self.equal((noted, want.stderr), (flags != ["--raw"], b""), f"the note: {got.stderr}")
+            lines = b'{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}\n' * 2
+            got = self.tools.call("g4run", folder / "base.g4m", "--jsonl", "-", "-", stdin=lines)
+            self.equal((got.stderr.count(note), got.stdout.count(b'"text"')), (1, 2), "lines of conversations")
+            got = self.tools.call("g4run", "chat", folder / "base.g4m", "-n", 4, stdin=b"Hi\nHello\n")
+            self.equal(got.stderr.count(note), 1, "a chat")
 
     def test_older_keys(self):
         file = published("12b")

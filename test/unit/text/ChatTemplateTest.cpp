@@ -1,5 +1,7 @@
 #include "runtime/text/ChatTemplate.h"
 
+#include "runtime/base/Text.h"
+#include "runtime/text/GemmaTemplate.h"
 #include "runtime/text/TemplateMessages.h"
 #include "test/unit/text/TextTestSupport.h"
 
@@ -86,6 +88,67 @@ TEST(ChatTemplateTest, RenderedPromptNeverHasTwoBos) {
     EXPECT_EQ((*tokens)[0], 2);
     EXPECT_NE((*tokens)[1], 2);
   }
+}
+
+TEST(GemmaTemplateTest, PlainChatsAreWrittenAsByTheTemplateOfTheFile) {
+  const ChatTemplate own = compile(std::string(kGemmaTemplate));
+  int cases = 0;
+  for (const Json &row : readJsonLines(G4_TEST_DATA "/text/chat_cases.jsonl")) {
+    SCOPED_TRACE(row["name"].get<std::string>());
+    const bool tools = row["messages"].dump().find("\"tool") != std::string::npos || !row["tools"].is_null();
+    // The file's template prints a system message in parts as Python would.
+    if (tools || !checkTextOnly(row["messages"]).ok() || row["name"] == "system_parts")
+      continue;
+    ++cases;
+    auto prompt = own.render(row["messages"], row["tools"], row["options"]);
+    ASSERT_TRUE(prompt.ok()) << prompt.status().message();
+    EXPECT_EQ(*prompt, row["rendered"]["vocab_gguf"].get<std::string>());
+  }
+  EXPECT_EQ(cases, 22);
+}
+
+TEST(GemmaTemplateTest, PlainChatsHaveTheIdsThatTheNanoModelWasTrainedOn) {
+  const ChatTemplate own = compile(std::string(kGemmaTemplate));
+  EXPECT_TRUE(hasGemmaTurns(*nanoVocabulary().tokenizer));
+  int thinking = 0, plain = 0;
+  for (const Json &row : readJsonLines(G4_MODELS "/gemma4-nano/expected.jsonl")) {
+    SCOPED_TRACE(row["id"].get<std::string>());
+    if (!row["tools"].is_null())
+      continue;
+    ++(row["enable_thinking"] ? thinking : plain);
+    auto prompt = own.render(row["messages"], nullptr,
+                             {{"add_generation_prompt", true}, {"enable_thinking", row["enable_thinking"]}});
+    ASSERT_TRUE(prompt.ok()) << prompt.status().message();
+    auto tokens = nanoVocabulary().tokenizer->encodePrompt(*prompt, Match::kSpecial);
+    ASSERT_TRUE(tokens.ok());
+    EXPECT_EQ(*tokens, ids(row["prompt_ids"]));
+  }
+  EXPECT_GT(thinking, 4);
+  EXPECT_GT(plain, 4);
+}
+
+TEST(GemmaTemplateTest, PartsOfASystemMessageAreText) {
+  auto prompt = compile(std::string(kGemmaTemplate))
+                    .render(Json::parse(R"([{"role": "developer", "content": [{"type": "text", "text": " be "},
+                                             {"type": "text", "text": "brief"}]}])"),
+                            nullptr, {{"enable_thinking", true}});
+  ASSERT_TRUE(prompt.ok()) << prompt.status().message();
+  EXPECT_EQ(*prompt, "<bos><|turn>system\n<|think|>bebrief<turn|>\n");
+}
+
+TEST(GemmaTemplateTest, WhatItDoesNotKnowIsRefused) {
+  const ChatTemplate own = compile(std::string(kGemmaTemplate));
+  const auto error = [&](const char *messages, const Json &tools = nullptr) {
+    auto prompt = own.render(*toTemplateMessages(Json::parse(messages)), tools, {});
+    return prompt.ok() ? *prompt : prompt.status().message();
+  };
+  const char *const hello = R"([{"role": "user", "content": "x"}])";
+  EXPECT_NE(error(hello, Json::array({{{"type", "function"}}})).find("tools need the chat template"), std::string::npos);
+  EXPECT_NE(error(R"([{"role": "alien", "content": "x"}])").find("no role 'alien'"), std::string::npos);
+  EXPECT_NE(error(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}])").find("tool calls need"),
+            std::string::npos);
+  EXPECT_TRUE(error(hello, Json::array()).starts_with("<bos>"));
+  EXPECT_FALSE(hasGemmaTurns(*fromSource(tinySource())->tokenizer)) << "a vocabulary without <|turn>";
 }
 
 TEST(ChatTemplateTest, ValuesPrintAsInPython) {
@@ -265,6 +328,33 @@ TEST(TemplateMessagesTest, MediaPartsGetTheTemplatesNames) {
   EXPECT_EQ((*converted)[0]["content"][0]["type"], "image");
   EXPECT_EQ((*converted)[0]["content"][1]["type"], "audio");
   EXPECT_EQ((*converted)[0]["content"][2]["type"], "text");
+}
+
+TEST(TemplateMessagesTest, TextsInAListArePartsOfText) {
+  auto converted = toTemplateMessages(Json::parse(R"([{"role": "user", "content": ["one", "two"]}])"));
+  ASSERT_TRUE(converted.ok());
+  EXPECT_EQ((*converted)[0]["content"],
+            Json::parse(R"([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}])"));
+}
+
+TEST(TemplateMessagesTest, WhatATextModelCannotReadIsNamed) {
+  const auto error = [](const std::string &content, const char *role = "user") {
+    const Json messages = {{{"role", "user"}, {"content", "x"}}, {{"role", role}, {"content", Json::parse(content)}}};
+    const Status status = checkTextOnly(messages);
+    return status.ok() ? std::string() : status.message();
+  };
+  for (const char *type : {"image_url", "image", "input_audio", "audio", "video_url", "video", "file", "new\n"})
+    EXPECT_EQ(error(Json::array({{{"type", "text"}, {"text", "x"}}, {{"type", type}}}).dump()),
+              "message 1: part 1 is of type " + quotedName(type) + ", but the model reads only text");
+  EXPECT_EQ(error(R"([{"text": "x"}])"), "message 1: part 0 has no type");
+  EXPECT_EQ(error("[3]"), "message 1: part 0 has no type");
+  EXPECT_EQ(error(R"([{"type": "text"}])"), "message 1: part 0 has no text");
+  EXPECT_EQ(error("5"), "message 1: its content is neither a text nor a list of parts");
+  EXPECT_EQ(error(R"({"text": "x"})"), "message 1: its content is neither a text nor a list of parts");
+  EXPECT_EQ(error("null"), "message 1: it has no content");
+  EXPECT_EQ(error("null", "assistant"), "");
+  EXPECT_EQ(error(R"({"temperature": 21})", "tool"), "");
+  EXPECT_EQ(error(R"(["x", {"type": "text", "text": "y"}, {"type": "input_text", "text": ""}])"), "");
 }
 
 TEST(TemplateMessagesTest, BrokenMessagesAreNamed) {
