@@ -39,6 +39,17 @@ std::string scaleName(StringRef weight) {
   return (weight + ".scale").str();
 }
 
+/// Weights whose products llama.cpp multiplies by a `.scale` beside them, whatever their type (its load of "optional
+/// scale tensors" in llama-model.cpp). Files have them where nvfp4 weights were quantised again to another type.
+bool takesScale(StringRef weight) {
+  StringRef name = weight;
+  int64_t layer;
+  return name.consume_front("blk.") && !name.consumeInteger(10, layer) && name.consume_front(".") && name.consume_back(".weight") &&
+         llvm::is_contained({"attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up", "ffn_down",
+                             "ffn_gate_exps", "ffn_up_exps"},
+                            name);
+}
+
 /// Whether any nvfp4 weight has a scale beside it. Routers and down projections of experts always do,
 /// whatever their type: see `Scale::kElsewhere`.
 bool anyScales(const Source &source) {
@@ -108,14 +119,17 @@ Weight Weights::use(ArrayRef<TensorRef> tensors, const std::string &name, int64_
 }
 
 /// nvfp4 weights of converted checkpoints have a scale, one value or one for each expert, beside the scales
-/// in their blocks. Quantisers write none; then it is 1.
+/// in their blocks. Quantisers write none; then it is 1. Weights of other types may have one too.
 void Weights::addScale(gguf::WeightOp weight, int64_t experts) {
-  if (failed_ || weight.getScale() || weight.getMatrixType().getElement() != gguf::ElementType::kNVFP4)
+  if (failed_ || weight.getScale())
+    return;
+  bool isNvfp4 = weight.getMatrixType().getElement() == gguf::ElementType::kNVFP4;
+  if (!isNvfp4 && !takesScale(weight.getSymName()))
     return;
   std::string name = scaleName(weight.getSymName());
   TensorRef tensor = source_.find(name);
   if (!tensor) {
-    if (storesScales_) {
+    if (isNvfp4 && storesScales_) {
       mlir::emitError(weight.getLoc()) << "missing tensor " << quotedName(name) << ", the scale of "
                                        << quotedName(weight.getSymName()) << ": other nvfp4 weights have one";
       failed_ = true;

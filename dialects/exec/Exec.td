@@ -73,11 +73,15 @@ class Exec_Attr<string name, string mn> : AttrDef<Exec_Dialect, name> {
 def Exec_Matrix : Exec_Attr<"Matrix", "matrix"> {
   let summary = "A packed matrix: element type, rows (outputs), columns (inputs).";
   let description = [{
+    With `scales` the kernel multiplies products by the values of one more argument: a single one, or one for each of that
+    many equal groups of rows (experts). nvfp4 needs none: its packed rows hold their scale.
+
     Constraints, in a kernel: (c1) `rows > 0` and `columns` is a multiple of the packed layout's super-block
     (runtime/module/PackedLayout.h). Where it is contracted with an activation also: its columns
-    are those of the activation, a multiple of 32.
+    are those of the activation, a multiple of 32. (c2) `scales` is 0, 1 or, of experts, their number; 0 but for parts of
+    linear and experts kernels.
   }];
-  let parameters = (ins Exec_Element:$element, "int64_t":$rows, "int64_t":$columns);
+  let parameters = (ins Exec_Element:$element, "int64_t":$rows, "int64_t":$columns, DefaultValuedParameter<"int64_t", "0">:$scales);
 }
 
 def Exec_Forms : Exec_Attr<"Forms", "forms"> {

@@ -31,6 +31,14 @@ public:
     }
   }
 
+  void weights(ArrayRef<MatrixAttr> parts) {
+    for (auto [i, part] : llvm::enumerate(parts)) {
+      read("w" + std::to_string(i), i8);
+      if (part.getScales())
+        read("s" + std::to_string(i), f32);
+    }
+  }
+
   void kv(gguf::ElementType element, bool written) {
     auto add = [&](std::string name, bool scales) {
       Type type = kvMemoryType(f32.getContext(), element, scales);
@@ -102,8 +110,7 @@ public:
       InputForms in = inputForms(l.getParts(), l.getInt8());
       activation("x", l.getColumns(), in.f32, in.q8, false);
     }
-    for (size_t i = 0; i < l.getParts().size(); ++i)
-      read("w" + std::to_string(i), i8);
+    weights(l.getParts());
     switch (l.getEpilogue()) {
     case Epilogue::store:
     case Epilogue::softcap:
@@ -163,8 +170,7 @@ public:
     read("order", i32);
     read("tiles", i32);
     activation("x", first.getColumns(), in.f32, in.q8, false);
-    for (size_t i = 0; i < e.getParts().size(); ++i)
-      read("w" + std::to_string(i), i8);
+    weights(e.getParts());
     int64_t outputs = first.getRows() / e.getExperts();
     if (up) {
       activation("out", outputs, e.getOut().getF32(), e.getOut().getQ8(), true);

@@ -19,17 +19,20 @@ class Verifier {
 public:
   explicit Verifier(function_ref<InFlightDiagnostic()> emitError) : error(emitError) {}
 
-  LogicalResult matrix(MatrixAttr m, StringRef what) {
+  /// `scaled`: how many scales the kernel can apply, if it can.
+  LogicalResult matrix(MatrixAttr m, StringRef what, int64_t scaled = 0) {
     const module::PackedLayout &layout = gguf::getPackedLayout(m.getElement());
     if (m.getRows() <= 0 || !positiveMultiple(m.getColumns(), layout.superColumns)) // matrix_c1
       return error() << what << " is " << m.getRows() << "x" << m.getColumns() << ", but " << layout.name << " packs "
                      << layout.superColumns << " columns at a time";
+    if (m.getScales() != 0 && m.getScales() != scaled && (m.getScales() != 1 || scaled == 0)) // matrix_c2
+      return error() << what << " has " << m.getScales() << " scales, which the kernel does not apply";
     return success();
   }
 
   /// A matrix that is contracted with activations of `columns` columns.
-  LogicalResult factor(MatrixAttr m, int64_t columns, StringRef what) {
-    if (failed(matrix(m, what)))
+  LogicalResult factor(MatrixAttr m, int64_t columns, StringRef what, int64_t scaled = 0) {
+    if (failed(matrix(m, what, scaled)))
       return failure();
     if (m.getColumns() != columns)
       return error() << what << " has " << m.getColumns() << " columns, but its input has " << columns;
@@ -93,7 +96,7 @@ public:
 
   LogicalResult linear(LinearAttr l) {
     for (MatrixAttr part : l.getParts()) // linear_c1
-      if (failed(factor(part, l.getColumns(), "a part")))
+      if (failed(factor(part, l.getColumns(), "a part", /*scaled=*/1)))
         return failure();
     size_t parts = l.getParts().size();
     HeadsAttr h = l.getHeads();
@@ -214,7 +217,7 @@ public:
       return failure();
     int64_t rows = e.getParts()[0].getRows(), outputs = rows / e.getExperts();
     for (MatrixAttr part : e.getParts()) // experts_c3
-      if (failed(factor(part, e.getParts()[0].getColumns(), "a part")))
+      if (failed(factor(part, e.getParts()[0].getColumns(), "a part", /*scaled=*/e.getExperts())))
         return failure();
     if (!positiveMultiple(e.getTile(), up ? kBlock : kLanes) || rows % e.getExperts() ||
         !positiveMultiple(outputs, e.getTile()) || (up && e.getParts()[1].getRows() != rows)) // experts_c4

@@ -62,7 +62,7 @@ def Gguf_WeightOp : Op<Gguf_Dialect, "weight", [Symbol, DeclareOpInterfaceMethod
 
     Constraints: (c1) the extents together have the size of `type` with the element type that is stored. (c2) `factor` is allowed on one-row f32,
     f16 and bf16 weights only: quantised values must stay what they are. (c3) there is at least one extent.
-    (c4) `factor` is finite and not 0. (c5) `scale` is allowed on weights stored as nvfp4 only. (c6) `scale` is a one-row f32
+    (c4) `factor` is finite and not 0. (c5) `scale` is allowed on weights of more than one row only. (c6) `scale` is a one-row f32
     weight without a factor, and divides the rows of this one into as many groups as it has values.
     (c7) `stored` is another element type than that of `type`, its block divides the columns, and there is no `factor`.
     ```mlir

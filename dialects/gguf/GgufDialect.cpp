@@ -140,8 +140,8 @@ LogicalResult WeightOp::verify() {
     return emitOpError() << "has extents of " << size << " bytes, but " << getType()
                          << (getStored() ? (" stored as " + stringifyElementType(*getStored())).str() : "") << " takes "
                          << expected;
-  if (getScale() && getStoredElement() != ElementType::kNVFP4) // weight_c5
-    return emitOpError() << "has a scale, but only nvfp4 weights take one";
+  if (getScale() && getMatrixType().getRows() == 1) // weight_c5
+    return emitOpError("has a scale, but only matrices take one: it has one row");
   if (!getFactor())
     return success();
   if (getMatrixType().getRows() != 1 || !isFloat(getMatrixType().getElement())) // weight_c2

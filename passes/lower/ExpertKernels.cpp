@@ -75,8 +75,7 @@ void buildExperts(TileBuilder &t, ExpertsAttr spec) {
         }
         SmallVector<TileBuilder::Values> sums;
         for (size_t p = 0; p < spec.getParts().size(); ++p)
-          sums.push_back(t.contract(spec.getParts()[p], t.arg("w" + std::to_string(p)), t.add(group0, g), input, rows,
-                                    spec.getInt8()));
+          sums.push_back(t.contractPart(spec.getParts()[p], p, expert, t.add(group0, g), input, rows, spec.getInt8()));
         for (int64_t i = 0; i < size; ++i) {
           if (up) {
             t.storeStrip(t.mulf(t.gelu(sums[0][i]), sums[1][i]), scratch, {t.add(m, t.index(i)), column});

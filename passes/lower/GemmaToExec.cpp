@@ -19,13 +19,28 @@ ActivationBuffers Lowering::activation(const Twine &name, RowSet set, int64_t co
   return a;
 }
 
+FlatSymbolRefAttr Lowering::scaleOf(gguf::WeightOp weight) {
+  // Rows that are converted have it in their values, packed rows of nvfp4 beside them.
+  bool apart = !weight.getStored() && weight.getMatrixType().getElement() != gguf::ElementType::kNVFP4;
+  return apart ? weight.getScaleAttr() : FlatSymbolRefAttr();
+}
+MatrixAttr Lowering::matrixOf(gguf::WeightOp weight, int64_t rows) {
+  gguf::MatrixType type = weight.getMatrixType();
+  FlatSymbolRefAttr scale = scaleOf(weight);
+  return MatrixAttr::get(b.getContext(), type.getElement(), rows, type.getColumns(),
+                         scale ? weightOp(scale).getMatrixType().getColumns() : 0);
+}
 MatrixAttr Lowering::matrixOf(gguf::PartAttr part, int64_t experts) {
-  gguf::MatrixType type = weightOp(part.getWeight()).getMatrixType();
-  return MatrixAttr::get(b.getContext(), type.getElement(), part.getRows() * experts, type.getColumns());
+  return matrixOf(weightOp(part.getWeight()), part.getRows() * experts);
 }
 MatrixAttr Lowering::matrixOf(FlatSymbolRefAttr symbol) {
-  gguf::MatrixType type = weightOp(symbol).getMatrixType();
-  return MatrixAttr::get(b.getContext(), type.getElement(), type.getRows(), type.getColumns());
+  gguf::WeightOp weight = weightOp(symbol);
+  return matrixOf(weight, weight.getMatrixType().getRows());
+}
+void Lowering::putWeight(llvm::StringMap<Value> &operands, size_t index, gguf::PartAttr part, int64_t experts) {
+  operands["w" + std::to_string(index)] = weight(Storage::packed, part, experts);
+  if (FlatSymbolRefAttr scale = scaleOf(weightOp(part.getWeight())))
+    operands["s" + std::to_string(index)] = weight(Storage::vector, scale);
 }
 Value Lowering::weight(Storage storage, gguf::PartAttr part, int64_t experts) {
   auto stored = StorageAttr::get(b.getContext(), storage);

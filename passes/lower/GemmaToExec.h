@@ -75,6 +75,11 @@ private:
   ActivationBuffers activation(const Twine &name, RowSet set, int64_t columns, InputForms forms, int64_t copies = 1);
   Value weight(Storage storage, FlatSymbolRefAttr symbol);
   Value weight(Storage storage, gguf::PartAttr part, int64_t experts = 1);
+  /// Sets the operands w<index> and, where the weight's scale is an operand of its own, s<index>.
+  void putWeight(llvm::StringMap<Value> &operands, size_t index, gguf::PartAttr part, int64_t experts = 1);
+  /// The scale that the kernel applies to products; null when there is none.
+  FlatSymbolRefAttr scaleOf(gguf::WeightOp weight);
+  MatrixAttr matrixOf(gguf::WeightOp weight, int64_t rows);
   MatrixAttr matrixOf(gguf::PartAttr part, int64_t experts = 1);
   MatrixAttr matrixOf(FlatSymbolRefAttr symbol);
   gguf::WeightOp weightOp(FlatSymbolRefAttr symbol) { return weights.lookup<gguf::WeightOp>(symbol.getValue()); }

@@ -50,7 +50,7 @@ void LinearKernel::contractTile(Value first, Value n, ArrayRef<unsigned> parts, 
       Rows rows = inputRows(first, m, tile);
       SmallVector<TileBuilder::Values> sums;
       for (unsigned p : parts)
-        sums.push_back(t.contract(spec.getParts()[p], t.arg("w" + std::to_string(p)), group, input, rows, spec.getInt8()));
+        sums.push_back(t.contractPart(spec.getParts()[p], p, t.index(0), group, input, rows, spec.getInt8()));
       for (int64_t i = 0; i < tile; ++i) {
         SmallVector<Value> ofRow;
         for (auto &s : sums)

@@ -55,7 +55,7 @@ LogicalResult Lowering::lowerLinear(gemma::LinearOp op) {
   SmallVector<MatrixAttr> parts;
   for (auto [i, part] : llvm::enumerate(op.getParts().getAsRange<gguf::PartAttr>())) {
     parts.push_back(matrixOf(part));
-    operands["w" + std::to_string(i)] = weight(Storage::packed, part);
+    putWeight(operands, i, part);
     macs += parts.back().getRows() * parts.back().getColumns();
   }
   int64_t columns = parts[0].getColumns(), outputs = parts[0].getRows(), tile = tileFor(outputs);
@@ -169,7 +169,7 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
   int64_t items = 0;
   for (auto [i, part] : llvm::enumerate(op.getParts().getAsRange<gguf::PartAttr>())) {
     parts.push_back(matrixOf(part));
-    operands["w" + std::to_string(i)] = weight(Storage::packed, part);
+    putWeight(operands, i, part);
     macs += parts.back().getRows() * parts.back().getColumns();
     items += parts.back().getRows() / dim;
   }
@@ -214,7 +214,7 @@ LogicalResult Lowering::lowerPerLayerInputs(gemma::PerLayerInputsOp op) {
   operands["count"] = count(set);
   operands["map"] = map(set);
   operands["tokens"] = slot(SlotKind::tokens);
-  operands["w0"] = weight(Storage::packed, op.getProjection());
+  putWeight(operands, 0, op.getProjection());
   operands["table"] = weight(Storage::table, op.getTableAttr());
   operands["norm"] = weight(Storage::vector, op.getNormAttr());
   MatrixAttr projection = matrixOf(op.getProjection());
@@ -257,8 +257,8 @@ LogicalResult Lowering::lowerExperts(gemma::ExpertsOp op) {
   first["order"] = order;
   first["tiles"] = tiles;
   put(first, "x", activations.lookup(op.getX()));
-  first["w0"] = weight(Storage::packed, op.getGate(), experts);
-  first["w1"] = weight(Storage::packed, op.getUp(), experts);
+  putWeight(first, 0, op.getGate(), experts);
+  putWeight(first, 1, op.getUp(), experts);
   put(first, "out", ff);
   dispatch(ExpertsAttr::get(context, experts, used, kExpertTileRows, int8, {gate, up}, tile,
                             FormsAttr::get(context, forms.f32, forms.q8)),
@@ -271,7 +271,7 @@ LogicalResult Lowering::lowerExperts(gemma::ExpertsOp op) {
   second["order"] = order;
   second["tiles"] = tiles;
   put(second, "x", ff);
-  second["w0"] = weight(Storage::packed, op.getDown(), experts);
+  putWeight(second, 0, op.getDown(), experts);
   second["router_w"] = w;
   second["out"] = out;
   dispatch(ExpertsAttr::get(context, experts, used, kExpertTileRows, int8, {down}, tile, {}), "experts_down", second, set, 1,
@@ -287,7 +287,7 @@ LogicalResult Lowering::lowerLogits(gemma::LogitsOp op) {
   put(operands, "x", activations.lookup(op.getH()));
   MatrixAttr head = matrixOf(op.getHeadAttr());
   operands["count"] = count(RowSet::logits);
-  operands["w0"] = weight(Storage::packed, op.getHeadAttr());
+  putWeight(operands, 0, gguf::PartAttr::get(b.getContext(), op.getHeadAttr(), 0, head.getRows(), 0));
   int64_t padded = (head.getRows() + 15) / 16 * 16, tile = tileFor(padded);
   logitsBuffer = operands["out"] = buffer("logits", RowSet::logits, padded, b.getF32Type());
   FloatAttr softcap = op.getSoftcap().isZero() ? FloatAttr() : op.getSoftcapAttr();

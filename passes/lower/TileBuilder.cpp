@@ -241,4 +241,16 @@ TileBuilder::Values TileBuilder::contract(MatrixAttr matrix, V weights, V group,
   });
 }
 
+TileBuilder::Values TileBuilder::contractPart(MatrixAttr matrix, unsigned index, V scaleGroup, V group, const Activation &x,
+                                              ArrayRef<V> rows, bool int8) {
+  std::string number = std::to_string(index);
+  Values sums = contract(matrix, arg("w" + number), group, x, rows, int8);
+  if (matrix.getScales()) {
+    V scale = lane(load(arg("s" + number), {matrix.getScales() == 1 ? this->index(0) : scaleGroup}));
+    for (V &sum : sums)
+      sum = mulf(sum, scale);
+  }
+  return sums;
+}
+
 } // namespace g4

@@ -88,6 +88,8 @@ public:
   void writeActivation(const Activation &to, V row, V at, int64_t n, llvm::function_ref<V(V)> strip);
   /// Sums of `rows.size()` rows of x with the 16 outputs of weight group `group`.
   Values contract(exec::MatrixAttr matrix, V weights, V group, const Activation &x, llvm::ArrayRef<V> rows, bool int8);
+  /// As `contract`, for the kernel's arguments w<index> and s<index>: sums times the scale of group `scaleGroup` of rows.
+  Values contractPart(exec::MatrixAttr matrix, unsigned index, V scaleGroup, V group, const Activation &x, llvm::ArrayRef<V> rows, bool int8);
   /// One f32 of a table row of `columns` (exec::Storage::table), which starts at byte `rowStart`.
   V loadTable(gguf::ElementType element, V table, V rowStart, V column, int64_t columns);
 

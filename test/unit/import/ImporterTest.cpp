@@ -398,6 +398,22 @@ TEST(ImporterTest, Nvfp4WeightsHaveTheScaleBesideThem) {
   EXPECT_TRUE(imported.weight("blk.0.ffn_down.scale"));
 }
 
+TEST(ImporterTest, WeightsOfOtherTypesMayHaveAScaleToo) {
+  TestModel model = TestModel::experts();
+  model.tensors.erase("blk.0.ffn_gate_up_exps.weight");
+  for (const char *name : {"blk.0.ffn_gate_exps", "blk.0.ffn_up_exps"}) {
+    model.tensors[std::string(name) + ".weight"] = {{32, 8, 4}, /*q4_0*/ 2};
+    model.tensors[std::string(name) + ".scale"] = {{4}};
+  }
+  model.tensors["blk.1.attn_q.scale"] = {{1}};
+  Imported imported(model);
+  ASSERT_TRUE(imported.module) << imported.all();
+  EXPECT_EQ(imported.all(), "");
+  EXPECT_EQ(imported.weight("blk.0.ffn_up_exps.weight").getScale(), "blk.0.ffn_up_exps.scale");
+  EXPECT_EQ(imported.weight("blk.1.attn_q.weight").getScale(), "blk.1.attn_q.scale");
+  EXPECT_FALSE(imported.weight("blk.1.attn_k.weight").getScale());
+}
+
 TEST(ImporterTest, Nvfp4ExpertsHaveAScaleEachAndTheRouterHasThatOfTheDownProjections) {
   TestModel model = TestModel::experts();
   const uint64_t width = 64; // of the experts; nvfp4 blocks have 64 elements, so the stream must have as many

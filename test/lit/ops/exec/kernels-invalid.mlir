@@ -11,6 +11,17 @@ exec.kernel @matrix_c1_rows : #exec.linear<columns = 32, int8 = true, parts = [<
 
 // -----
 
+// Scales of experts, but these are none.
+// expected-error@+1 {{a part has 4 scales, which the kernel does not apply}}
+exec.kernel @matrix_c2 : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 32, columns = 32, scales = 4>], epilogue = store, tile = 32, rows_per_item = 4> {}
+
+// -----
+
+// expected-error@+1 {{the router has 1 scales, which the kernel does not apply}}
+exec.kernel @matrix_c2_router : #exec.row_kernel<row = <hidden = 32, int8 = true, eps = 1.0e-6 : f32, source = buffer, add = none, scaled = false, store = false, route = <router = <element = f32, rows = 4, columns = 32, scales = 1>, used = 2>, norms = [#exec.norm<normalize = true, gain = false, forms = <f32 = false, q8 = true>>]>> {}
+
+// -----
+
 // expected-error@+1 {{a part has 64 columns, but its input has 32}}
 exec.kernel @linear_c1 : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 32, columns = 64>], epilogue = store, tile = 32, rows_per_item = 4> {}
 

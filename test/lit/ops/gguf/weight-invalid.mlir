@@ -37,7 +37,7 @@ gguf.weight @w : !gguf.matrix<1x16, f32> from <file = 0, offset = 0, size = 64> 
 // -----
 
 // weight_c5
-// expected-error@+1 {{has a scale, but only nvfp4 weights take one}}
+// expected-error@+1 {{has a scale, but only matrices take one: it has one row}}
 gguf.weight @w : !gguf.matrix<1x32, q8_0> from <file = 0, offset = 0, size = 34> scale = @s
 gguf.weight @s : !gguf.matrix<1x1, f32> from <file = 0, offset = 0, size = 4>
 
@@ -119,13 +119,6 @@ func.func private @f() attributes {part = #gguf.part<@w, first = 4, rows = 4, st
 // weight_c1: the size is that of the stored bytes
 // expected-error@+1 {{has extents of 144 bytes, but '!gguf.matrix<1x256, q4_k>' stored as bf16 takes 512}}
 gguf.weight @w : !gguf.matrix<1x256, q4_k> from <file = 0, offset = 0, size = 144> stored = bf16
-
-// -----
-
-// weight_c5: it is the stored bytes that have a scale
-// expected-error@+1 {{has a scale, but only nvfp4 weights take one}}
-gguf.weight @w : !gguf.matrix<2x64, nvfp4> from <file = 0, offset = 0, size = 512> scale = @s stored = f32
-gguf.weight @s : !gguf.matrix<1x1, f32> from <file = 0, offset = 0, size = 4>
 
 // -----
 

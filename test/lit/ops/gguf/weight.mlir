@@ -81,6 +81,8 @@ module @scales {
   gguf.weight @one.scale : !gguf.matrix<1x1, f32> from <file = 0, offset = 0, size = 4>
   // CHECK: gguf.weight @one : !gguf.matrix<6x64, nvfp4> from <file = 0, offset = 64, size = 216> scale = @one.scale
   gguf.weight @one : !gguf.matrix<6x64, nvfp4> from <file = 0, offset = 64, size = 216> scale = @one.scale
+  // CHECK: gguf.weight @other : !gguf.matrix<6x64, q4_0> from <file = 0, offset = 64, size = 216> scale = @one.scale
+  gguf.weight @other : !gguf.matrix<6x64, q4_0> from <file = 0, offset = 64, size = 216> scale = @one.scale
   // CHECK: gguf.weight @experts.scale : !gguf.matrix<1x3, f32> from
   gguf.weight @experts.scale : !gguf.matrix<1x3, f32>
     from <file = 0, offset = 0, size = 4>, <file = 0, offset = 32, size = 4>, <file = 0, offset = 64, size = 4>

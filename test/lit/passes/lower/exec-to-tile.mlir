@@ -42,6 +42,18 @@
 exec.kernel @linear : #exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 40, columns = 64>],
   epilogue = store, tile = 16, rows_per_item = 8> {}
 
+// A scale multiplies the sums.
+// CHECK: exec.kernel @scaled
+// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %{{.*}}: memref<?x64xi8>, %{{.*}}: memref<?x2xf32>, %{{.*}}: memref<?x4xi32>, %[[W:.*]]: memref<?xi8>, %[[S:.*]]: memref<?xf32>, %[[OUT:.*]]: memref<?x48xf32>,
+// CHECK: %[[SUMS:.*]]:4 = scf.for
+// CHECK: %[[SCALE:.*]] = memref.load %[[S]][%c0] : memref<?xf32>
+// CHECK: %[[LANES:.*]] = vector.broadcast %[[SCALE]] : f32 to vector<16xf32>
+// CHECK: %[[FIRST:.*]] = arith.mulf %[[SUMS]]#0, %[[LANES]] : vector<16xf32>
+// CHECK: arith.mulf %[[SUMS]]#3, %[[LANES]] : vector<16xf32>
+// CHECK: vector.store %[[FIRST]], %[[OUT]]
+exec.kernel @scaled : #exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 40, columns = 64, scales = 1>],
+  epilogue = store, tile = 16, rows_per_item = 1> {}
+
 // Floats are multiplied with f32 activations, also when others are int8.
 // CHECK: exec.kernel @floats
 // CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[X:.*]]: memref<?x64xf32>, %[[W:.*]]: memref<?xi8>,
