@@ -303,7 +303,7 @@ Result<api::Generation> Chat::generate(Conversation::Message &message) {
 }
 
 void Chat::endAnswer(const api::Generation &generation) {
-  if (generation.finish == api::Finish::kCancelled)
+  if (generation.finish == api::Finish::kCancelled && interrupted()) // else standard output takes no more
     say("[stopped]");
   if (generation.finish == api::Finish::kLength)
     say("[" + std::to_string(generation.ids.size()) + " tokens, the most that -n allows]");

@@ -51,8 +51,9 @@ Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrup
 
 void noteTemplate(const api::Model &model) {
   if (model.usesBuiltInTemplate())
-    std::fprintf(stderr, "g4run: note: the model file has no chat template; Gemma 4's turns are used. A base model knows "
-                         "none: let it go on from a text with --raw\n");
+    std::fputs("g4run: note: the model file has no chat template: Gemma 4's turns are used (a base model knows none: "
+               "see --raw)\n",
+               stderr);
 }
 
 } // namespace g4::tool
