@@ -4,6 +4,7 @@
 #include "compiler/emit/Plan.h"
 #include "compiler/emit/tokenizer/TokenizerTables.h"
 #include "compiler/import/gguf/Gguf.h"
+#include "compiler/weights/InOrder.h"
 #include "compiler/weights/WeightRows.h"
 #include "dialects/exec/ExecDialect.h"
 #include "dialects/exec/Signature.h"
@@ -18,14 +19,21 @@ namespace fb = module::fb;
 namespace {
 
 // Packed weights go to the file in pieces of about this size: large enough for the disk, small beside any model.
-constexpr uint64_t kPieceBytes = 4 << 20;
+constexpr uint64_t kPieceBytes = 1 << 20;
+
+/// Some rows of a weight as the artifact stores them.
+struct Piece {
+  exec::WeightOp op;
+  gguf::WeightOp weight; ///< whose rows they are
+  uint64_t first, count; ///< rows as stored
+};
 
 class Emitter {
 public:
-  Emitter(ModuleOp module, ArrayRef<CodeVariant> code, const EmitOptions &options)
-      : module(module), code(code), options(options), symbols(module) {}
+  using Code = function_ref<FailureOr<std::vector<CodeVariant>>()>;
+  Emitter(ModuleOp module, const EmitOptions &options) : module(module), options(options), symbols(module) {}
 
-  LogicalResult run() {
+  LogicalResult run(Code code) {
     if (failed(openFiles()))
       return failure();
     auto writer = module::Writer::create(options.output);
@@ -34,7 +42,7 @@ public:
     fb::ModuleT header;
     header.producer = options.producer;
     header.weights_missing = options.weightsMissing;
-    if (failed(writeWeights(**writer)) || failed(writeCode(**writer, header)) || failed(writeTokenizer(**writer)))
+    if (failed(writeWeights(**writer)) || failed(writeCode(**writer, code, header)) || failed(writeTokenizer(**writer)))
       return failure();
     if (failed(fillHeader(header)))
       return failure();
@@ -86,29 +94,53 @@ private:
     return success();
   }
 
-  /// The weight that `op` stores rows of, and which, in order.
-  LogicalResult rowsOf(exec::WeightOp op, gguf::WeightOp &weight, std::vector<uint64_t> &indices) {
+  /// Appends what `op` stores, in pieces.
+  LogicalResult collectPieces(exec::WeightOp op, std::vector<Piece> &pieces) {
     auto part = cast<gguf::PartAttr>(op.getPart());
-    weight = symbols.lookup<gguf::WeightOp>(part.getWeight().getValue());
+    auto weight = symbols.lookup<gguf::WeightOp>(part.getWeight().getValue());
     if (!weight)
       return op.emitOpError("reads ") << part.getWeight() << ", which is not a weight of this module";
-    int64_t experts = part.getRows() ? op.getMatrix().getRows() / part.getRows() : 0;
-    for (int64_t e = 0; e < experts; ++e)
-      for (int64_t r = 0; r < part.getRows(); ++r)
-        indices.push_back(e * part.getStride() + part.getFirst() + r);
-    for (uint64_t row : indices)
-      if (row >= uint64_t(weight.getMatrixType().getRows()))
-        return op.emitOpError("reads row ") << row << " of " << part.getWeight() << ", which has fewer";
+    exec::MatrixAttr matrix = op.getMatrix();
+    const module::PackedLayout &layout = gguf::getPackedLayout(matrix.getElement());
+    if (op.getStorage() == exec::Storage::vector && !layout.isFloat)
+      return op.emitOpError("is a vector of ") << gguf::stringifyElementType(matrix.getElement()) << ", expected f32, f16 or bf16";
+    uint64_t rows = part.getRows() ? matrix.getRows() / part.getRows() * part.getRows() : 0;
+    if (rows)
+      if (uint64_t last = rowOf(part, rows - 1); last >= uint64_t(weight.getMatrixType().getRows()))
+        return op.emitOpError("reads row ") << last << " of " << part.getWeight() << ", which has fewer";
+    // Whole groups of 16 rows.
+    uint64_t some = std::max<uint64_t>(kPieceBytes / layout.groupBytes(matrix.getColumns()), 1) * 16;
+    for (uint64_t first = 0; first < rows; first += some)
+      pieces.push_back({op, weight, first, std::min(some, rows - first)});
     return success();
+  }
+
+  /// Which of the weight's rows is stored as the n-th.
+  static uint64_t rowOf(gguf::PartAttr part, uint64_t n) {
+    return n / part.getRows() * part.getStride() + part.getFirst() + n % part.getRows();
+  }
+
+  /// Threads: free.
+  Status pack(const Piece &piece, std::vector<std::byte> &out) const {
+    std::vector<uint64_t> indices(piece.count);
+    for (uint64_t i = 0; i < piece.count; ++i)
+      indices[i] = rowOf(cast<gguf::PartAttr>(exec::WeightOp(piece.op).getPart()), piece.first + i);
+    std::vector<Row> rows;
+    std::vector<std::byte> converted;
+    G4_RETURN_IF_ERROR(source->read(piece.weight, indices, rows, converted));
+    packRows(piece.op, rows, gguf::WeightOp(piece.weight).getFactorOrOne(), out);
+    source->release(piece.weight, indices);
+    return {};
   }
 
   using Row = weights::WeightRows::Row;
 
-  /// Appends rows to `piece` as `op` stores them.
-  LogicalResult packRows(exec::WeightOp op, ArrayRef<Row> rows, float factor, std::vector<std::byte> &piece) {
+  /// Makes `piece` of rows as `op` stores them.
+  static void packRows(exec::WeightOp op, ArrayRef<Row> rows, float factor, std::vector<std::byte> &piece) {
     exec::MatrixAttr matrix = op.getMatrix();
     const module::PackedLayout &layout = gguf::getPackedLayout(matrix.getElement());
     uint64_t columns = matrix.getColumns();
+    piece.clear();
     auto extend = [&](uint64_t n) {
       piece.resize(piece.size() + n);
       return std::span(piece).last(n);
@@ -127,8 +159,6 @@ private:
         break;
       }
       case exec::Storage::vector: {
-        if (!layout.isFloat)
-          return op.emitOpError("is a vector of ") << gguf::stringifyElementType(matrix.getElement()) << ", expected f32, f16 or bf16";
         auto to = extend(columns * 4);
         widenRow(layout, columns, rows[r++].bytes, factor, reinterpret_cast<float *>(to.data()));
         break;
@@ -144,32 +174,6 @@ private:
       }
       }
     }
-    return success();
-  }
-
-  LogicalResult packOne(module::Writer &writer, exec::WeightOp op) {
-    gguf::WeightOp weight;
-    std::vector<uint64_t> indices;
-    if (failed(rowsOf(op, weight, indices)))
-      return failure();
-    std::vector<Row> rows;
-    std::vector<std::byte> converted, piece;
-    // Whole groups of 16 rows.
-    uint64_t batch = std::max<uint64_t>(kPieceBytes / (16 * sizeof(float) * op.getMatrix().getColumns()), 1) * 16;
-    for (uint64_t first = 0; first < indices.size(); first += batch) {
-      auto some = std::span(indices).subspan(first, std::min<uint64_t>(batch, indices.size() - first));
-      if (Status s = source->read(weight, some, rows, converted); !s.ok())
-        return report(s);
-      piece.clear();
-      if (failed(packRows(op, rows, weight.getFactorOrOne(), piece)))
-        return failure();
-      if (Status s = writer.append(piece); !s.ok())
-        return report(s);
-      written += piece.size();
-      if (options.progress)
-        options.progress(written, total);
-    }
-    return success();
   }
 
   /// exec-pack-weights gave equal uses the same place: each place is written once, in order.
@@ -194,22 +198,36 @@ private:
     auto segment = writer.beginSegment(fb::SegmentKind::weights, "packed");
     if (!segment.ok())
       return report(segment.status());
-    for (auto &[offset, op] : places) {
-      auto at = writer.align(64);
-      if (!at.ok())
-        return report(at.status());
-      if (*at != uint64_t(offset))
-        return op.emitOpError("is planned at ") << offset << " but the segment is at " << *at;
-      if (failed(packOne(writer, op)))
+    std::vector<Piece> pieces;
+    for (auto &[offset, op] : places)
+      if (failed(collectPieces(op, pieces)))
         return failure();
-    }
+    uint64_t written = 0;
+    auto make = [&](uint64_t i, std::vector<std::byte> &out) { return pack(pieces[i], out); };
+    auto use = [&](uint64_t i, std::span<const std::byte> bytes) -> Status {
+      if (uint64_t offset = *pieces[i].op.getOffset(); pieces[i].first == 0) {
+        G4_ASSIGN_OR_RETURN(uint64_t at, writer.align(64));
+        if (at != offset)
+          return internalError("a weight is planned at " + std::to_string(offset) + " but the segment is at " + std::to_string(at));
+      }
+      G4_RETURN_IF_ERROR(writer.append(bytes));
+      written += bytes.size();
+      if (options.progress)
+        options.progress(written, total);
+      return {};
+    };
+    if (Status s = weights::inOrder(pieces.size(), make, use); !s.ok())
+      return report(s);
     if (Status s = writer.endSegment(); !s.ok())
       return report(s);
     return success();
   }
 
-  LogicalResult writeCode(module::Writer &writer, fb::ModuleT &header) {
-    for (const CodeVariant &v : code) {
+  LogicalResult writeCode(module::Writer &writer, Code code, fb::ModuleT &header) {
+    auto variants = code();
+    if (failed(variants))
+      return failure();
+    for (const CodeVariant &v : *variants) {
       auto bytes = std::as_bytes(std::span(v.bytes.data(), v.bytes.size()));
       auto segment = writer.addSegment(fb::SegmentKind::code, v.cpu, bytes);
       if (!segment.ok())
@@ -250,24 +268,24 @@ private:
   }
 
   ModuleOp module;
-  ArrayRef<CodeVariant> code;
   const EmitOptions &options;
   SymbolTable symbols;
   std::vector<std::unique_ptr<gguf::File>> files;
   std::unique_ptr<weights::WeightRows> source; ///< of the weights; null when they are missing
-  uint64_t written = 0, total = 0;
+  uint64_t total = 0;
 };
 
 } // namespace
 
-LogicalResult emitArtifact(ModuleOp module, ArrayRef<CodeVariant> code, const EmitOptions &options) {
-  return Emitter(module, code, options).run();
+LogicalResult emitArtifact(ModuleOp module, function_ref<FailureOr<std::vector<CodeVariant>>()> code,
+                           const EmitOptions &options) {
+  return Emitter(module, options).run(code);
 }
 
 FailureOr<Plan> planArtifact(ModuleOp module) {
   EmitOptions options;
   options.weightsMissing = true; // they are not read
-  return Emitter(module, {}, options).plan();
+  return Emitter(module, options).plan();
 }
 
 } // namespace g4::emit

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <string>
@@ -26,8 +25,11 @@ struct EmitOptions {
 };
 
 /// `module` has one exec.program after exec-pack-weights and exec-plan-memory, and names its files in `gguf.files`.
+/// `code` is asked for the code when the weights are written: it may be in the making until then.
 /// Nothing is left at `output` unless all of it was written.
 /// Errors: reported as diagnostics of the module's context.
-mlir::LogicalResult emitArtifact(mlir::ModuleOp module, llvm::ArrayRef<CodeVariant> code, const EmitOptions &options);
+mlir::LogicalResult emitArtifact(mlir::ModuleOp module,
+                                 llvm::function_ref<mlir::FailureOr<std::vector<CodeVariant>>()> code,
+                                 const EmitOptions &options);
 
 } // namespace g4::emit

@@ -1,6 +1,7 @@
 #include "compiler/emit/GgufWriter.h"
 
 #include "compiler/import/gguf/Gguf.h"
+#include "compiler/weights/InOrder.h"
 #include "compiler/weights/WeightRows.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Text.h"
@@ -21,7 +22,7 @@ namespace g4::emit {
 namespace {
 
 // Tensors go to the file in pieces of about this size: large enough for the disk, small beside any model.
-constexpr uint64_t kPieceBytes = 4 << 20;
+constexpr uint64_t kPieceBytes = 1 << 20;
 constexpr uint32_t kVersion = 3, kUint32 = 4, kString = 8; // of the format; value types of metadata
 constexpr uint32_t kQuantizationVersion = 2;                // of the block layouts; ggml has had no other since 2023
 
@@ -230,16 +231,15 @@ private:
   Status convert(const Output &output) {
     uint64_t count = output.tensor->rows(), rowBytes = output.size / count;
     uint64_t batch = std::max<uint64_t>(kPieceBytes / rowBytes, 1);
-    std::vector<uint64_t> indices;
-    std::vector<weights::WeightRows::Row> places;
-    std::vector<std::byte> buffer;
-    for (uint64_t row = 0; row < count; row += batch) {
-      indices.resize(std::min(batch, count - row));
-      std::iota(indices.begin(), indices.end(), output.firstRow + row);
-      G4_RETURN_IF_ERROR(rows->read(output.converted, indices, places, buffer));
-      G4_RETURN_IF_ERROR(write(output.offset + row * rowBytes, buffer));
-    }
-    return {};
+    auto make = [&](uint64_t i, std::vector<std::byte> &piece) {
+      std::vector<uint64_t> indices(std::min(batch, count - i * batch));
+      std::iota(indices.begin(), indices.end(), output.firstRow + i * batch);
+      std::vector<weights::WeightRows::Row> places;
+      return rows->read(output.converted, indices, places, piece);
+    };
+    return weights::inOrder((count + batch - 1) / batch, make, [&](uint64_t i, std::span<const std::byte> piece) {
+      return write(output.offset + i * batch * rowBytes, piece);
+    });
   }
 
   ModuleOp module;

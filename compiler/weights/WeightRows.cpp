@@ -4,10 +4,9 @@
 #include "compiler/quants/Quantize.h"
 #include "runtime/base/Text.h"
 
-#include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
 using namespace mlir;
 
@@ -55,7 +54,19 @@ std::span<const std::byte> WeightRows::Source::row(uint64_t index) const {
   return {};
 }
 
-Result<WeightRows::Source> WeightRows::sourceOf(gguf::WeightOp weight) {
+std::vector<std::span<const std::byte>> WeightRows::Source::ranges(std::span<const uint64_t> rows) const {
+  std::vector<std::span<const std::byte>> out;
+  for (uint64_t index : rows) {
+    std::span<const std::byte> next = row(index);
+    if (!out.empty() && out.back().data() + out.back().size() == next.data())
+      out.back() = {out.back().data(), out.back().size() + next.size()};
+    else
+      out.push_back(next);
+  }
+  return out;
+}
+
+Result<WeightRows::Source> WeightRows::sourceOf(gguf::WeightOp weight) const {
   gguf::MatrixType type = weight.getMatrixType();
   Source source{weight.getSymName().str(),
                 {},
@@ -102,11 +113,15 @@ Status WeightRows::convert(const Source &source, uint64_t row, std::span<std::by
 }
 
 Status WeightRows::read(gguf::WeightOp weight, std::span<const uint64_t> rows, std::vector<Row> &out,
-                        std::vector<std::byte> &buffer) {
+                        std::vector<std::byte> &buffer) const {
   G4_ASSIGN_OR_RETURN(Source source, sourceOf(weight));
   for (uint64_t row : rows)
     if (row >= source.rows)
       return internalError("row " + std::to_string(row) + " of " + quotedName(weight.getSymName()));
+  for (std::span<const std::byte> range : source.ranges(rows))
+    for (const MappedFile &file : files_)
+      if (!file.load(range))
+        return {Code::kDataLoss, "tensor " + quotedName(source.name) + " cannot be read: " + errnoText(EIO)};
   out.clear();
   if (!weight.getStored()) {
     for (uint64_t row : rows)
@@ -114,33 +129,22 @@ Status WeightRows::read(gguf::WeightOp weight, std::span<const uint64_t> rows, s
     return {};
   }
   buffer.resize(rows.size() * source.bytes);
-  for (size_t i = 0; i < rows.size(); ++i)
-    out.push_back({buffer.data() + i * source.bytes, 1.0f});
-  if (!threads_)
-    threads_ = std::make_unique<llvm::DefaultThreadPool>();
-  // Rows are independent: which thread takes which does not show in the result. Of several errors the first row's counts.
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  size_t failedAt = rows.size();
-  Status failed;
-  for (unsigned worker = 0; worker < threads_->getMaxConcurrency(); ++worker)
-    threads_->async([&] {
-      for (size_t i = next++; i < rows.size(); i = next++) {
-        Status status = convert(source, rows[i], std::span(buffer).subspan(i * source.bytes, source.bytes));
-        if (status.ok())
-          continue;
-        std::lock_guard lock(mutex);
-        if (i < failedAt) {
-          failedAt = i;
-          failed = std::move(status);
-        }
-      }
-    });
-  threads_->wait();
-  return failed;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    auto converted = std::span(buffer).subspan(i * source.bytes, source.bytes);
+    G4_RETURN_IF_ERROR(convert(source, rows[i], converted));
+    out.push_back({converted.data(), 1.0f});
+  }
+  return {};
 }
 
-Status WeightRows::readValues(gguf::WeightOp weight, uint64_t row, std::span<float> out) {
+void WeightRows::release(gguf::WeightOp weight, std::span<const uint64_t> rows) const {
+  if (auto source = sourceOf(weight); source.ok())
+    for (std::span<const std::byte> range : source->ranges(rows))
+      for (const MappedFile &file : files_)
+        file.release(range);
+}
+
+Status WeightRows::readValues(gguf::WeightOp weight, uint64_t row, std::span<float> out) const {
   G4_ASSIGN_OR_RETURN(Source source, sourceOf(weight));
   if (row >= source.rows)
     return internalError("row " + std::to_string(row) + " of " + quotedName(weight.getSymName()));

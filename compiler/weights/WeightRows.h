@@ -7,7 +7,7 @@
 #include "runtime/base/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/Support/ThreadPool.h"
+#include "mlir/IR/SymbolTable.h"
 
 #include <memory>
 #include <optional>
@@ -18,7 +18,7 @@
 namespace g4::weights {
 
 /// Owner:   keeps the files of the module's `gguf.files` mapped. Borrows the module, whose weights must stay.
-/// Threads: one at a time; it uses as many as the machine has where rows are converted.
+/// Threads: free.
 class WeightRows {
 public:
   /// Maps the files, and reads the importance matrix that `gguf.imatrix` names.
@@ -33,11 +33,15 @@ public:
   /// The rows `rows` of `weight`, as pointers into the files or, where they are converted, into `buffer`, which is made
   /// large enough. The weight's `factor` is not applied.
   /// Errors: kInvalidArgument for bytes outside their file, values that cannot be converted (NaN), an importance matrix of
-  /// other sizes; kInternal for rows that the weight does not have.
-  Status read(gguf::WeightOp weight, std::span<const uint64_t> rows, std::vector<Row> &out, std::vector<std::byte> &buffer);
+  /// other sizes; kDataLoss for
+  /// rows that the disk does not give; kInternal for rows that the weight does not have.
+  Status read(gguf::WeightOp weight, std::span<const uint64_t> rows, std::vector<Row> &out,
+              std::vector<std::byte> &buffer) const;
+  /// Drops the pages of these rows from this process, for who reads each row once.
+  void release(gguf::WeightOp weight, std::span<const uint64_t> rows) const;
 
   /// Row `row` as f32, times the weight's scale and factor. Errors: as `read`.
-  Status readValues(gguf::WeightOp weight, uint64_t row, std::span<float> out);
+  Status readValues(gguf::WeightOp weight, uint64_t row, std::span<float> out) const;
 
 private:
   /// Where one weight's rows are.
@@ -49,17 +53,18 @@ private:
     gguf::Type stored, type;
 
     std::span<const std::byte> row(uint64_t index) const; ///< empty past the end
+    /// The rows' bytes, neighbours together.
+    std::vector<std::span<const std::byte>> ranges(std::span<const uint64_t> rows) const;
     float scale(uint64_t index) const { return scales[index / (rows / scales.size())]; }
   };
   explicit WeightRows(mlir::ModuleOp module) : symbols_(module) {}
-  Result<Source> sourceOf(gguf::WeightOp weight);
+  Result<Source> sourceOf(gguf::WeightOp weight) const;
   Result<std::vector<std::span<const std::byte>>> piecesOf(gguf::WeightOp weight) const;
   Status convert(const Source &source, uint64_t row, std::span<std::byte> out) const;
 
   mlir::SymbolTable symbols_;
   std::vector<MappedFile> files_;
   std::optional<quants::Imatrix> imatrix_;
-  std::unique_ptr<llvm::DefaultThreadPool> threads_; ///< made when first needed
 };
 
 } // namespace g4::weights

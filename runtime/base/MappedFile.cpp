@@ -70,16 +70,23 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
   return result;
 }
 
-void MappedFile::release(std::span<const std::byte> range) const {
-  // Only ever our own file: on other memory the advice below would erase it.
+bool MappedFile::advise(std::span<const std::byte> range, int advice) const {
+  // Only ever our own file: other memory could be erased.
   if (range.empty() || range.data() < bytes_.data() ||
       range.data() + range.size() > bytes_.data() + bytes_.size())
-    return;
+    return true;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(range.data()) & ~(page - 1);
   const auto end = reinterpret_cast<uintptr_t>(range.data() + range.size());
-  // Advice only: a failure costs memory, nothing else.
-  (void)madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+  return madvise(reinterpret_cast<void *>(begin), end - begin, advice) == 0;
 }
+
+bool MappedFile::load(std::span<const std::byte> range) const {
+  // EFAULT: the pages are not there. Other errors: a system that does not know this advice.
+  return advise(range, MADV_POPULATE_READ) || errno != EFAULT;
+}
+
+// Advice only: a failure costs memory, nothing else.
+void MappedFile::release(std::span<const std::byte> range) const { (void)advise(range, MADV_DONTNEED); }
 
 } // namespace g4

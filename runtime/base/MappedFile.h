@@ -24,10 +24,15 @@ public:
   static Result<MappedFile> open(const std::string &path);
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// Reads `range` from the disk, in one go and not page by page as it is touched. False when the disk fails or the
+  /// file has become shorter: touching it would end the process. A range of other memory is left alone: true.
+  bool load(std::span<const std::byte> range) const;
   /// Drops the pages that hold `range` (part of `bytes()`) from this process; they come back when touched.
   void release(std::span<const std::byte> range) const;
 
 private:
+  /// Gives the pages of `range` this advice of madvise(2); true for a range of other memory.
+  bool advise(std::span<const std::byte> range, int advice) const;
   std::span<const std::byte> bytes_;
 };
 

@@ -11,17 +11,12 @@
 #include "tools/g4c/Options.h"
 #include "tools/g4c/Report.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
+
+#include <future>
 
 using namespace mlir;
 using namespace g4;
@@ -48,6 +43,20 @@ FailureOr<std::string> compileFor(ModuleOp module, const cpu::Variant &variant, 
   if (failed(runPasses(*copy, [&](OpPassManager &pm) { cpu::buildCpuPipeline(pm, variant); })))
     return failure();
   return cpu::generateCode(*copy, variant, output);
+}
+
+/// Code for all CPU levels that were asked for, from the module in the tile stage.
+FailureOr<std::vector<emit::CodeVariant>> compileAll(ModuleOp module, const g4c::Options &o) {
+  std::vector<const cpu::Variant *> levels;
+  for (const std::string &name : o.cpus)
+    levels.push_back(cpu::findVariant(name));
+  auto code = cpu::compileKernels(module, levels, [](PassManager &pm) { return applyPassManagerCLOptions(pm); });
+  if (failed(code))
+    return failure();
+  std::vector<emit::CodeVariant> result;
+  for (auto [level, bytes] : llvm::zip(levels, *code))
+    result.push_back({"cpu", level->name, {level->needs.begin(), level->needs.end()}, std::move(bytes)});
+  return result;
 }
 
 LogicalResult write(StringRef path, function_ref<void(llvm::raw_ostream &)> print) {
@@ -111,21 +120,19 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
       return failure();
     return write(output, [&](llvm::raw_ostream &os) { os << *text; });
   }
-  std::vector<emit::CodeVariant> code;
-  for (const std::string &name : o.cpus) {
-    progress.phase("generating code for " + name);
-    const cpu::Variant &variant = *cpu::findVariant(name);
-    auto bytes = compileFor(*module, variant, cpu::Output::kShared);
-    if (failed(bytes))
-      return failure();
-    code.push_back({"cpu", name, {variant.needs.begin(), variant.needs.end()}, std::move(*bytes)});
-  }
   std::string artifact = o.output;
   if (artifact.empty())
     artifact = StringRef(o.inputs.front()).rsplit('.').first.str() + ".g4m";
   progress.phase("packing weights");
   auto packed = [&](uint64_t done, uint64_t all) { progress.bytes(done, all); };
-  return emit::emitArtifact(*module, code, {artifact, g4c::producer(), o.weightsMissing, packed});
+  // Meanwhile, code is generated: that keeps the cores busy, and the weights the disk.
+  auto policy = context.isMultithreadingEnabled() ? std::launch::async : std::launch::deferred;
+  auto code = std::async(policy, [&] { return compileAll(*module, o); });
+  auto getCode = [&] {
+    progress.phase("generating code");
+    return code.get();
+  };
+  return emit::emitArtifact(*module, getCode, {artifact, g4c::producer(), o.weightsMissing, packed});
 }
 
 } // namespace
@@ -133,10 +140,9 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
 int g4c::run(int argc, char **argv) {
   Options options = parseOptions(argc, argv);
   DialectRegistry registry;
-  registry.insert<gguf::GgufDialect, gemma::GemmaDialect, exec::ExecDialect, tile::TileDialect, arith::ArithDialect,
-                  func::FuncDialect, LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                  vector::VectorDialect>();
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  registry.insert<gguf::GgufDialect, gemma::GemmaDialect, exec::ExecDialect, tile::TileDialect>();
+  cpu::registerCpuDialects(registry);
+  MLIRContext context(registry);
   context.loadAllAvailableDialects();
   context.printOpOnDiagnostic(false); // an error is one line
   support::DiagnosticPrinter printer(&context, llvm::errs());

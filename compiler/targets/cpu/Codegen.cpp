@@ -1,15 +1,23 @@
 #include "compiler/targets/cpu/Cpu.h"
+#include "compiler/targets/cpu/Link.h"
 
-#include "lld/Common/Driver.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
-#include "mlir/Conversion/VectorToSCF/VectorToSCF.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -18,14 +26,9 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
-
-LLD_HAS_DRIVER(elf)
 
 using namespace mlir;
 
@@ -65,37 +68,53 @@ const Variant *hostVariant() {
   return nullptr;
 }
 
-void buildCpuPipeline(OpPassManager &pm, const Variant &variant) {
-  pm.addPass(createLowerTileToCpuPass(LowerTileToCpuPassOptions{variant.isa}));
+void registerCpuDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
+                  memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+  arith::registerConvertArithToLLVMInterface(registry);
+  cf::registerConvertControlFlowToLLVMInterface(registry);
+  registerConvertFuncToLLVMInterface(registry);
+  registerConvertMathToLLVMInterface(registry);
+  registerConvertMemRefToLLVMInterface(registry);
+  vector::registerConvertVectorToLLVMInterface(registry);
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+void buildLlvmPipeline(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  pm.addPass(createConvertVectorToSCFPass());
   pm.addPass(createSCFToControlFlowPass());
-  pm.addPass(createConvertVectorToLLVMPass());
-  pm.addPass(createConvertMathToLLVMPass());
-  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
-  pm.addPass(createConvertFuncToLLVMPass());
-  pm.addPass(createArithToLLVMConversionPass());
-  pm.addPass(createConvertControlFlowToLLVMPass());
+  pm.addPass(createConvertToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
+}
+
+void buildCpuPipeline(OpPassManager &pm, const Variant &variant) {
+  pm.addPass(createLowerTileToCpuPass(LowerTileToCpuPassOptions{variant.isa}));
+  buildLlvmPipeline(pm);
 }
 
 namespace {
 
-std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Variant &variant, std::string &error) {
-  llvm::Triple triple("x86_64-unknown-linux-gnu");
-  if (StringRef(variant.architecture) == "x86-64") {
+/// LLVM keeps its targets in a global list.
+void initialiseTargets() {
+  static const bool once = [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
-  } else {
-    triple = llvm::Triple("aarch64-unknown-linux-gnu");
     LLVMInitializeAArch64TargetInfo();
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
-  }
+    return true;
+  }();
+  (void)once;
+}
+
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Variant &variant, std::string &error) {
+  initialiseTargets();
+  llvm::Triple triple(StringRef(variant.architecture) == "x86-64" ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu");
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
@@ -143,47 +162,9 @@ std::string optimise(llvm::Module &module, llvm::TargetMachine &machine, const V
   return "";
 }
 
-FailureOr<std::string> link(ModuleOp module, StringRef object) {
-  auto fail = [&](const Twine &what) -> FailureOr<std::string> {
-    return module.emitError() << "linking kernels: " << what.str();
-  };
-  // lld reads and writes files only; both are removed whatever happens.
-  SmallString<128> in, out;
-  int fd = -1;
-  if (auto error = llvm::sys::fs::createTemporaryFile("g4", "o", fd, in))
-    return fail(error.message());
-  llvm::FileRemover removeIn(in);
-  {
-    llvm::raw_fd_ostream os(fd, /*shouldClose=*/true);
-    os << object;
-    os.close();
-    if (os.has_error()) {
-      auto error = os.error();
-      os.clear_error();
-      return fail(error.message());
-    }
-  }
-  if (auto error = llvm::sys::fs::createTemporaryFile("g4", "so", out))
-    return fail(error.message());
-  llvm::FileRemover removeOut(out);
-  std::vector<const char *> args{"ld.lld", "-shared", "--hash-style=gnu", "-z", "defs", "-z", "relro", "-z", "now",
-                                 "--build-id=none", "-s", "--threads=1", "-o", out.c_str(), in.c_str()};
-  std::string messages;
-  llvm::raw_string_ostream stream(messages);
-  lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
-  if (result.retCode)
-    return fail(messages);
-  auto buffer = llvm::MemoryBuffer::getFile(out);
-  if (!buffer)
-    return fail(buffer.getError().message());
-  return (*buffer)->getBuffer().str();
-}
-
 } // namespace
 
 FailureOr<std::string> generateCode(ModuleOp module, const Variant &variant, Output output) {
-  registerBuiltinDialectTranslation(*module.getContext());
-  registerLLVMDialectTranslation(*module.getContext());
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context, "g4");
   if (!llvmModule)
@@ -207,10 +188,10 @@ FailureOr<std::string> generateCode(ModuleOp module, const Variant &variant, Out
   if (machine->addPassesToEmitFile(codegen, os, nullptr, type))
     return module.emitError("the code generator cannot write this output");
   codegen.run(*llvmModule);
-  StringRef text(bytes.data(), bytes.size());
+  std::string text(bytes.data(), bytes.size());
   if (output != Output::kShared)
-    return text.str();
-  return link(module, text);
+    return text;
+  return link(module.getLoc(), StringRef(text));
 }
 
 } // namespace g4::cpu

@@ -32,9 +32,26 @@ const Variant *hostVariant();
 /// Where to stop.
 enum class Output { kLlvmIr, kAssembly, kObject, kShared };
 
-/// Adds lower-tile-to-cpu and the conversions to the LLVM dialect.
+/// What the functions below need of a context, all of it loaded before the first call: the dialects that kernels are
+/// lowered through, and how each becomes LLVM IR.
+void registerCpuDialects(mlir::DialectRegistry &registry);
+
+/// Adds the conversions from what lower-tile-to-cpu leaves to the LLVM dialect; the same for all levels.
+void buildLlvmPipeline(mlir::OpPassManager &pm);
+/// Adds lower-tile-to-cpu and these conversions.
 void buildCpuPipeline(mlir::OpPassManager &pm, const Variant &variant);
-/// From the LLVM dialect to `output`'s bytes. Reports through the context's diagnostics.
+/// From the LLVM dialect to `output`'s bytes, all kernels in one LLVM module. Reports through the context's diagnostics.
+/// Threads: free for other modules, but for Output::kShared, which links.
 mlir::FailureOr<std::string> generateCode(mlir::ModuleOp module, const Variant &variant, Output output);
+
+/// A shared object for each of `levels`, from `module` in the tile stage, which stays as it is. Kernels are lowered and
+/// compiled apart, on the context's threads; the bytes don't depend on how many those are. A kernel that is the same on
+/// several levels is compiled once, for the lowest of them.
+/// `configure` prepares each pass manager: instrumentation that the user asked for.
+/// Threads: one call at a time in the process; others may read `module` and use its context meanwhile.
+/// Errors: reported as diagnostics of the module's context.
+mlir::FailureOr<std::vector<std::string>>
+compileKernels(mlir::ModuleOp module, llvm::ArrayRef<const Variant *> levels,
+               llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure);
 
 } // namespace g4::cpu

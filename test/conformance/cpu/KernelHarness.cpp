@@ -2,14 +2,6 @@
 #include "dialects/exec/ExecDialect.h"
 #include "passes/lower/Passes.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -43,9 +35,8 @@ const std::vector<InstructionSet> &instructionSets() {
 std::unique_ptr<Kernels> Kernels::compile(const std::vector<std::pair<std::string, std::string>> &specs,
                                           const InstructionSet &run) {
   DialectRegistry registry;
-  registry.insert<exec::ExecDialect, arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect,
-                  LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                  vector::VectorDialect>();
+  registry.insert<exec::ExecDialect>();
+  cpu::registerCpuDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   std::string messages, text;

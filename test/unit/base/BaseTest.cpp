@@ -94,6 +94,20 @@ TEST(MappedFile, HoldsTheFileAndOutlivesItsName) {
   EXPECT_TRUE(std::ranges::equal(moved.bytes(), asBytes("content")));
 }
 
+TEST(MappedFile, LoadSaysThatTheFileBecameShorter) {
+  const auto path = std::filesystem::temp_directory_path() / ("g4-shortened-" + std::to_string(getpid()));
+  std::ofstream(path) << std::string(1 << 20, 'x');
+  auto file = MappedFile::open(path.string());
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_TRUE(file->load(file->bytes()));
+  std::filesystem::resize_file(path, 1 << 19);
+  EXPECT_TRUE(file->load(file->bytes().first(1 << 19)));
+  EXPECT_FALSE(file->load(file->bytes().last(1 << 18)));
+  std::filesystem::remove(path);
+  const std::vector<std::byte> own(65536);
+  EXPECT_TRUE(file->load(own));
+}
+
 TEST(MappedFile, ReleaseLeavesOtherMemoryAlone) {
   const std::vector<std::byte> own(65536, std::byte(7));
   MappedFile().release(own);

@@ -9,8 +9,6 @@
 #include "runtime/module/StepAbi.h"
 #include "test/unit/vulkan/VulkanRunner.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -46,7 +44,8 @@ CompiledKernel::~CompiledKernel() = default;
 
 std::unique_ptr<CompiledKernel> CompiledKernel::compile(const std::string &spec, std::string &error) {
   DialectRegistry registry;
-  registry.insert<exec::ExecDialect, tile::TileDialect, func::FuncDialect, LLVM::LLVMDialect>();
+  registry.insert<exec::ExecDialect, tile::TileDialect>();
+  cpu::registerCpuDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &d) {
