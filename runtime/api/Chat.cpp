@@ -42,7 +42,8 @@ Result<std::string> render(std::string_view source, Json json) {
     return invalidArgument("the conversation has no messages");
   G4_RETURN_IF_ERROR(text::checkTextOnly(json["messages"])); // artifacts have no encoders
   G4_ASSIGN_OR_RETURN(const auto compiled, text::ChatTemplate::compile(source));
-  const auto results = compiled.readsToolMessages() ? text::ToolResults::kOwnMessages : text::ToolResults::kInsideCalls;
+  const auto results =
+      compiled.readsToolMessages() ? text::ToolResults::kOwnMessages : text::ToolResults::kInsideCalls;
   G4_ASSIGN_OR_RETURN(Json messages, text::toTemplateMessages(json["messages"], results));
   const Json tools = json.contains("tools") ? json["tools"] : Json(nullptr);
   json.erase("messages");
@@ -61,7 +62,8 @@ Result<std::vector<int32_t>> Model::chatPrompt(const ChatRequest &request) const
     if (usesBuiltInTemplate())
       source = text::kGemmaTemplate;
     if (source.empty())
-      return invalidArgument("the model has neither a chat template nor Gemma 4's turn tokens: it only goes on from a text");
+      return invalidArgument(
+          "the model has neither a chat template nor Gemma 4's turn tokens: it only goes on from a text");
     G4_ASSIGN_OR_RETURN(Json json, parseRequest(request));
     G4_ASSIGN_OR_RETURN(const std::string prompt, render(source, std::move(json)));
     return impl_->tokenizer->encodePrompt(prompt, text::Match::kSpecial);

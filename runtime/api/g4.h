@@ -88,11 +88,11 @@ public:
   Result<std::vector<int32_t>> tokenize(std::string_view text) const;
   /// The same for text that is only text: "<bos>" in it is five characters.
   Result<std::vector<int32_t>> tokenizePlain(std::string_view text) const;
-  /// Ids of a conversation. Errors: as tokenize, and kInvalidArgument for messages that are not text, or with the
-  /// template's own words.
+  /// Ids of a conversation. Errors: as tokenize, and kInvalidArgument for messages that are not text, or with
+  /// the template's own words.
   Result<std::vector<int32_t>> chatPrompt(const ChatRequest &request) const;
-  /// The model file has no chat template, so chatPrompt writes turns as instruction-tuned Gemma 4 models know them.
-  /// Base models do not.
+  /// The model file has no chat template, so chatPrompt writes turns as instruction-tuned Gemma 4 models know
+  /// them. Base models do not.
   bool usesBuiltInTemplate() const;
 
   /// Errors: kResourceExhausted when maxSessions are open.

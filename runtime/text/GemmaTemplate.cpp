@@ -5,8 +5,9 @@
 
 namespace g4::text {
 
-// A turn is `<|turn>ROLE\nTEXT<turn|>\n`, the assistant's role is "model". `<|think|>` at the head of the system turn asks
-// for thoughts, which stand between `<|channel>` and `<channel|>`; an answer without any begins with an empty one.
+// A turn is `<|turn>ROLE\nTEXT<turn|>\n`, the assistant's role is "model". `<|think|>` at the head of the
+// system turn asks for thoughts, which stand between `<|channel>` and `<channel|>`; an answer without any
+// begins with an empty one.
 constexpr std::string_view kGemmaTemplate = R"jinja(
 {%- macro text_of(content) -%}
   {%- if content is string -%}
@@ -68,7 +69,8 @@ constexpr std::string_view kGemmaTemplate = R"jinja(
 
 bool hasGemmaTurns(const Tokenizer &tokenizer) {
   constexpr std::string_view kMarks[] = {"<|turn>", "<turn|>", "<|think|>", "<|channel>", "<channel|>"};
-  return std::all_of(std::begin(kMarks), std::end(kMarks), [&](auto mark) { return tokenizer.find(mark).has_value(); });
+  return std::all_of(std::begin(kMarks), std::end(kMarks),
+                     [&](auto mark) { return tokenizer.find(mark).has_value(); });
 }
 
 } // namespace g4::text

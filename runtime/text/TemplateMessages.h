@@ -18,17 +18,18 @@ enum class ToolResults {
 ///    order in which they came, named after the call with their `tool_call_id`, else after their own `name`.
 ///    A result that is the text of a JSON object becomes that object; anything else stays text;
 ///  - the arguments of calls become objects where they are the text of one;
-///  - `image_url`, `input_audio` and `video_url` parts become `image`, `audio` and `video`, texts in a list of
-///    parts become parts of type `text`;
+///  - `image_url`, `input_audio` and `video_url` parts become `image`, `audio` and `video`;
+///  - texts in a list of parts become parts of type `text`;
 ///  - `reasoning` and `reasoning_content` given as a list of texts are joined; null ones are dropped.
 /// What it does not know passes unchanged. Already converted messages stay as they are.
 /// Errors: kInvalidArgument naming the message (no object, a tool result without a call before it, a call
 /// without a function name).
 Result<Json> toTemplateMessages(const Json &messages, ToolResults results = ToolResults::kInsideCalls);
 
-/// Refuses what a model that reads only text would not see: a part of the list `content` that is neither a text nor
-/// of type `text`, or a `content` that is no text at all. Errors: kInvalidArgument naming the message, the part
-/// and its type. For messages in either form; what else is wrong with them toTemplateMessages says.
+/// Refuses what a model that reads only text would not see: a part of the list `content` that is neither a
+/// text nor of type `text`, or a `content` that is no text at all. Errors: kInvalidArgument naming the
+/// message, the part and its type. For messages in either form; what else is wrong with them
+/// toTemplateMessages says.
 Status checkTextOnly(const Json &messages);
 
 } // namespace g4::text

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -295,6 +296,16 @@ class Chat(Case):
             out, err = self.piped(f"{good}\n{bad}\n{good}\n/quit\n", expect=1)
             self.equal(out.count("Paris"), 2, f"answers in {out}")
             self.equal(err.startswith("g4run: line 2: ") and reason in err and err.count("\n") == 1, True, err)
+
+    def test_ctrl_c_ends_a_chat_in_a_pipe(self):
+        command = [self.tools.bin / "g4run", "chat", self.model, *self.endless]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as chat:
+            chat.stdin.write(b"Tell me a story.\n/help\n")
+            chat.stdin.flush()
+            self.equal(len(chat.stdout.read(1)), 1, "an answer begins")
+            chat.send_signal(signal.SIGINT)
+            _, err = chat.communicate(timeout=20)
+        self.equal((chat.returncode, err), (130, b"[stopped]\n"), "exit code, and nothing of the next line")
 
     def test_a_conversation_is_saved_and_loaded(self):
         path = Path(self.folder.name) / "a.json"

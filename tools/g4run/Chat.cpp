@@ -315,8 +315,9 @@ void Chat::endAnswer(const api::Generation &generation) {
 void Chat::printStats() const {
   const auto rate = [](size_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; };
   std::FILE *const out = notes();
-  std::fprintf(out, "prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n", stats_.prompt,
-               stats_.kept, stats_.promptSeconds, rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
+  std::fprintf(out, "prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n",
+               stats_.prompt, stats_.kept, stats_.promptSeconds,
+               rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
   std::fprintf(out, "answer   %zu tokens; %.2f s, %.1f tokens/s\n", stats_.answer, stats_.answerSeconds,
                rate(stats_.answer, stats_.answerSeconds));
   std::fprintf(out, "context  %u of %u tokens\n", session_.length(), model_.contextTokens());

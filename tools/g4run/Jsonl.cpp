@@ -44,8 +44,8 @@ template <class T> Result<bool> take(Json &object, const char *key, T &out) {
       return taken.status();                                                                                 \
   } while (0)
 
-/// Whether every number in `id` is written back as it came. JSON's are of any size; larger ones than 64 bits hold are
-/// rounded on reading.
+/// Whether every number in `id` is written back as it came. JSON's are of any size; larger ones than 64 bits
+/// hold are rounded on reading.
 bool isKept(const Json &id) {
   if (id.is_number_float())
     return std::abs(id.get<double>()) < 0x1p63;

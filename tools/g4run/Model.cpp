@@ -51,7 +51,8 @@ Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrup
 
 void noteTemplate(const api::Model &model) {
   if (model.usesBuiltInTemplate())
-    std::fputs("g4run: note: the model file has no chat template: Gemma 4's turns are used (a base model knows none: "
+    std::fputs("g4run: note: the model file has no chat template: Gemma 4's turns are used (a base model "
+               "knows none: "
                "see --raw)\n",
                stderr);
 }

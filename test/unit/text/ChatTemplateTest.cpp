@@ -128,10 +128,11 @@ TEST(GemmaTemplateTest, PlainChatsHaveTheIdsThatTheNanoModelWasTrainedOn) {
 }
 
 TEST(GemmaTemplateTest, PartsOfASystemMessageAreText) {
-  auto prompt = compile(std::string(kGemmaTemplate))
-                    .render(Json::parse(R"([{"role": "developer", "content": [{"type": "text", "text": " be "},
+  auto prompt =
+      compile(std::string(kGemmaTemplate))
+          .render(Json::parse(R"([{"role": "developer", "content": [{"type": "text", "text": " be "},
                                              {"type": "text", "text": "brief"}]}])"),
-                            nullptr, {{"enable_thinking", true}});
+                  nullptr, {{"enable_thinking", true}});
   ASSERT_TRUE(prompt.ok()) << prompt.status().message();
   EXPECT_EQ(*prompt, "<bos><|turn>system\n<|think|>bebrief<turn|>\n");
 }
@@ -143,9 +144,11 @@ TEST(GemmaTemplateTest, WhatItDoesNotKnowIsRefused) {
     return prompt.ok() ? *prompt : prompt.status().message();
   };
   const char *const hello = R"([{"role": "user", "content": "x"}])";
-  EXPECT_NE(error(hello, Json::array({{{"type", "function"}}})).find("tools need the chat template"), std::string::npos);
+  EXPECT_NE(error(hello, Json::array({{{"type", "function"}}})).find("tools need the chat template"),
+            std::string::npos);
   EXPECT_NE(error(R"([{"role": "alien", "content": "x"}])").find("no role 'alien'"), std::string::npos);
-  EXPECT_NE(error(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}])").find("tool calls need"),
+  EXPECT_NE(error(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}])")
+                .find("tool calls need"),
             std::string::npos);
   EXPECT_TRUE(error(hello, Json::array()).starts_with("<bos>"));
   EXPECT_FALSE(hasGemmaTurns(*fromSource(tinySource())->tokenizer)) << "a vocabulary without <|turn>";
@@ -339,11 +342,13 @@ TEST(TemplateMessagesTest, TextsInAListArePartsOfText) {
 
 TEST(TemplateMessagesTest, WhatATextModelCannotReadIsNamed) {
   const auto error = [](const std::string &content, const char *role = "user") {
-    const Json messages = {{{"role", "user"}, {"content", "x"}}, {{"role", role}, {"content", Json::parse(content)}}};
+    const Json messages = {{{"role", "user"}, {"content", "x"}},
+                           {{"role", role}, {"content", Json::parse(content)}}};
     const Status status = checkTextOnly(messages);
     return status.ok() ? std::string() : status.message();
   };
-  for (const char *type : {"image_url", "image", "input_audio", "audio", "video_url", "video", "file", "new\n"})
+  for (const char *type :
+       {"image_url", "image", "input_audio", "audio", "video_url", "video", "file", "new\n"})
     EXPECT_EQ(error(Json::array({{{"type", "text"}, {"text", "x"}}, {{"type", type}}}).dump()),
               "message 1: part 1 is of type " + quotedName(type) + ", but the model reads only text");
   EXPECT_EQ(error(R"([{"text": "x"}])"), "message 1: part 0 has no type");
