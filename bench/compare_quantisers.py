@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
-"""Compares g4c's quantisers with llama.cpp's on the same weights: the table of docs/quantisation.md.
+"""Compares g4c's quantisers with llama.cpp's on the same weights: the tables of docs/quantisation.md.
 
     bench/compare_quantisers.py --build build --ggml libggml-base.so MODEL.gguf...
+
+All matrices but the router become one type where their rows are whole blocks. For each type: the relative error of the weights, and how far
+the model's next-token distributions move from those of the unquantised file: the divergence (KL), and the perplexity. Texts are, for a
+model of test/data/text, its stored prompts with their greedy continuations; for another, the start of heldout.txt beside it. There
+perplexity is the text's; a stored model's weights are random, so there it is that of texts drawn from the unquantised model. Products are
+exact (test/numerics/oracle.py) and experts are those that the unquantised model chooses: only the weights differ.
 
 The models' matrices must be f32, f16 or bf16. ggml's library is not part of g4; from llama.cpp's sources:
 
@@ -12,6 +18,7 @@ or take the one that a build of llama.cpp leaves in its bin folder.
 
 import argparse
 import ctypes
+import json
 import subprocess
 import sys
 import tempfile
@@ -47,29 +54,54 @@ def with_g4c(g4c, path, kind, names, folder):
     return {name: oracle.values(file.tensor(name)) for name in names}
 
 
+def texts(programs, path, chunks):
+    """Lists of ids, and whether the ids are a text that the model knows."""
+    stored = path.parent / "reference.npz"
+    if stored.exists():
+        reference = np.load(stored)
+        prompts = [name.removesuffix("_ids") for name in reference.files if name.endswith("_ids") and f"{name[:-4]}_greedy_ids" in reference.files]
+        return [np.concatenate([reference[f"{p}_ids"], reference[f"{p}_greedy_ids"]]) for p in prompts], False
+    with tempfile.TemporaryDirectory() as folder:
+        artifact = Path(folder) / "tokenizer.g4m"
+        subprocess.run([programs / "g4c", path, "--weights=none", "-o", artifact], check=True)
+        done = subprocess.run([programs / "g4run", "tokenize", artifact, "-f", path.parent / "heldout.txt", "--json"], check=True, capture_output=True)
+    ids = np.array(json.loads(done.stdout)["ids"][1:])
+    return [np.concatenate([[2], ids[i * 511:(i + 1) * 511]]) for i in range(chunks)], True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True, help="build folder with bin/g4c")
+    parser.add_argument("--build", required=True, help="build folder with bin/g4c and bin/g4run")
     parser.add_argument("--ggml", required=True, help="libggml-base.so")
+    parser.add_argument("--chunks", type=int, default=8, help="how many times 512 tokens of heldout.txt (default: %(default)s)")
     parser.add_argument("models", nargs="+", type=Path)
     options = parser.parse_args()
     library = ctypes.CDLL(options.ggml)
     library.ggml_quantize_chunk.restype = ctypes.c_size_t
+    programs = Path(options.build) / "bin"
     for path in options.models:
         matrices = {t.name: t for t in ggufio.read(path).tensors if len(t.shape) > 1 and t.shape[0] > 1 and "ffn_gate_inp" not in t.name}
-        print(f"\n{path.name}\n\n| type | bits | llama.cpp | g4c | ratio | worst matrix |\n|---|---|---|---|---|---|")
+        quality = oracle.Quality(path, *texts(programs, path, options.chunks))
+        rows = sum(map(len, quality.ids))
+        print(f"\n{path.name}, perplexity {quality.perplexity(quality.exact):.4f}, {rows} rows\n")
+        print("| type | bits | error: llama.cpp | g4c | ratio (worst matrix) | KL: llama.cpp | g4c | difference | perplexity: llama.cpp | g4c |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         for kind in TYPES:
             _, block, size = ggufio.TYPES[kind]
             exact = {name: oracle.values(t) for name, t in matrices.items() if t.shape[-1] % block == 0}
-            exact = {name: x.reshape(-1, x.shape[-1]) for name, x in exact.items()}
+            if not exact:
+                continue
             with tempfile.TemporaryDirectory() as folder:
-                ours = with_g4c(Path(options.build) / "bin/g4c", path, kind, list(exact), folder)
-            errors = np.array([[np.sum((with_ggml(library, kind, x) - x)**2), np.sum((ours[n].reshape(x.shape) - x)**2)]
-                               for n, x in exact.items()])
+                ours = with_g4c(programs / "g4c", path, kind, list(exact), folder)
+            theirs = {n: with_ggml(library, kind, x.reshape(-1, x.shape[-1])).reshape(x.shape) for n, x in exact.items()}
+            errors = np.array([[np.sum((theirs[n] - x)**2), np.sum((ours[n] - x)**2)] for n, x in exact.items()])
             scale = np.sqrt(sum(np.sum(x**2) for x in exact.values()))
             llama, g4 = np.sqrt(errors.sum(axis=0)) / scale
             worst = np.sqrt(errors[:, 1] / errors[:, 0]).max()
-            print(f"| {kind} | {8 * size / block:.2f} | {llama:.5f} | {g4:.5f} | {g4 / llama:.3f} | {worst:.3f} |", flush=True)
+            (kl_llama, ppl_llama), (kl_g4, ppl_g4) = quality.measure(theirs), quality.measure(ours)
+            apart = kl_g4 - kl_llama
+            print(f"| `{kind}` | {8 * size / block:.2f} | {llama:.5f} | {g4:.5f} | {g4 / llama:.3f} ({worst:.3f}) | {kl_llama.mean():.6f} | {kl_g4.mean():.6f} "
+                  f"| {apart.mean():+.6f} ± {apart.std() / np.sqrt(len(apart)):.6f} | {ppl_llama:.4f} | {ppl_g4:.4f} |", flush=True)
 
 
 if __name__ == "__main__":

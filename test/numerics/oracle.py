@@ -115,6 +115,7 @@ class Model:
         self.key = {k.removeprefix("gemma4."): v for k, v in file.keys.items()}
         self.tensors = {t.name: t for t in file.tensors}
         self.loaded = {}
+        self.forced = {}  # layer -> expert choices to take instead of the router's
         self.layers = self.get("block_count")
         self.sliding = self.get("attention.sliding_window_pattern")
         self.sharing = self.get("attention.shared_kv_layers", 0)
@@ -199,7 +200,7 @@ class Model:
         b, used = f"blk.{layer}.", self.get("expert_used_count")
         routed = rms(a) * self.weight(b + "ffn_gate_inp.scale") / np.sqrt(a.shape[1])
         p = softmax(routed @ self.weight(b + "ffn_gate_inp.weight").T)
-        chosen = np.argsort(-p, axis=1, kind="stable")[:, :used]
+        chosen = self.forced[layer] if layer in self.forced else np.argsort(-p, axis=1, kind="stable")[:, :used]
         weight = np.take_along_axis(p, chosen, axis=1)
         weight = weight / weight.sum(axis=1, keepdims=True) * self.weight(b + "ffn_down_exps.scale")[chosen]
         self.seen |= {f"router_prob{layer}": p, f"router_idx{layer}": chosen, f"router_w{layer}": weight}
@@ -250,3 +251,45 @@ class Model:
         self.seen["h_norm"] = rms(h) * self.weight("output_norm.weight")
         raw = self.seen["h_norm"] @ self.weight("output.weight", "token_embd.weight").T
         return self.cap * np.tanh(raw / self.cap) if self.cap else raw
+
+
+# ---- what other weights do to it --------------------------------------------------------------------------------------
+
+
+def log_softmax(logits):
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+class Quality:
+    """How far a model with other values for its matrices is from itself, on texts of `ids`, of which it knows the language or not.
+
+    Experts are those that the model itself chooses.
+    """
+
+    def __init__(self, path, ids, known):
+        self.path, self.ids, self.known, self.choices, self.own = path, ids, known, [], {}
+        self.exact = self.log_probabilities({})
+
+    def log_probabilities(self, values):
+        model, found = Model(self.path), []
+        model.loaded = {**self.own, **values}
+        for i, ids in enumerate(self.ids):
+            model.forced = self.choices[i] if i < len(self.choices) else {}
+            found.append(log_softmax(model.logits(ids)))
+            if i == len(self.choices):
+                self.choices.append({layer: model.seen[f"router_idx{layer}"] for layer in range(model.layers) if f"router_idx{layer}" in model.seen})
+        self.own = self.own or model.loaded
+        return found
+
+    def perplexity(self, found):
+        if self.known:  # of the text
+            losses = [-q[np.arange(len(ids) - 1), ids[1:]] for q, ids in zip(found, self.ids)]
+        else:  # of what the exact model would write
+            losses = [-(np.exp(p) * q).sum(axis=-1) for p, q in zip(self.exact, found)]
+        return np.exp(np.concatenate(losses).mean())
+
+    def measure(self, values):
+        """Divergence of each row, and perplexity."""
+        found = self.log_probabilities(values)
+        return np.concatenate([(np.exp(p) * (p - q)).sum(axis=-1) for p, q in zip(self.exact, found)]), self.perplexity(found)

@@ -239,7 +239,31 @@ class Refusals(Quantise):
 
 
 class Quality(Quantise):
-    """How far the held-out text's next-token distributions move from the BF16 model's: no further than in llama.cpp's files."""
+    """How far next-token distributions move from those of the unquantised model: no further than in llama.cpp's files."""
+
+    def test_stored_models(self):
+        """Each of llama.cpp's files, and g4c's with the same types: weights and, within what chance does, divergence."""
+        totals = np.zeros(2)
+        for model in ("e-style", "dense-keqv"):
+            source, reference = FIXTURES / model / f"{model}-F32.gguf", np.load(FIXTURES / model / "reference.npz")
+            exact = {t.name: oracle.values(t) for t in ggufio.read(source).tensors}
+            quality = oracle.Quality(source, [reference["p40_ids"], reference["p100_ids"]], known=False)
+            for kind, path in common.quantised_files(model):
+                stored = [t for t in ggufio.read(path).tensors if t.kind not in ("f32", "f16")]
+                if not stored:
+                    continue
+                with self.subTest(file=path.name), common.scratch(self.tools) as folder:
+                    rules = "".join(f"^{t.name.replace('.', '[.]')}$ {t.kind}\n" for t in stored)
+                    made = self.gguf(source, folder, self.rules(folder, rules))
+                    files = [{t.name: oracle.values(f(t)) for t in stored} for f in (lambda t: made.tensor(t.name), lambda t: t)]
+                errors = [np.sqrt(sum(np.sum((values[n] - exact[n])**2) for n in values)) for values in files]
+                (got, _), (theirs, _) = map(quality.measure, files)
+                apart = got - theirs
+                say(f"{path.name}: error {errors[0] / errors[1]:.3f} times llama.cpp's, KL {got.mean():.5f}, llama.cpp's {theirs.mean():.5f}")
+                self.at_most(errors[0], errors[1], f"{path.name}: error of the weights")
+                self.at_most(apart.mean(), 2 * apart.std() / np.sqrt(len(apart)), f"{path.name}: divergence beyond llama.cpp's")
+                totals += got.mean(), theirs.mean()
+        self.at_most(totals[0], totals[1], "divergence of all files together")
 
     def divergence(self, artifact):
         with common.scratch(self.tools) as folder:
