@@ -85,6 +85,21 @@ class Perplexity(Case):
     def test_float32_activations(self):
         self.check(*EXACT)
 
+    def test_a_text_without_bos_is_another(self):
+        """Prompts begin with one whatever the file says (unit/vocabulary_file_test); without it the model is at a loss for some tokens."""
+        artifact = self.tools.compile(NANO / "gemma4-nano-BF16.gguf", *EXACT)
+        with common.scratch(self.tools) as folder:
+            (folder / "text").write_bytes((NANO / "heldout.txt").read_bytes()[:200])
+            done = self.tools.call("g4run", "tokenize", artifact, "-f", folder / "text")
+        ids = [int(n) for n in done.stdout.decode().split(",")]
+        self.equal((ids[0], ids.count(2)), (2, 1), "one BOS")
+        losses = []
+        for first in (0, 1):
+            logits = self.tools.logits(artifact, ids[first:])[1 - first:-1].astype(np.float64)  # of the same tokens
+            losses.append(np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(logits)), ids[2:]]))
+        say(f"mean loss of {len(ids) - 2} tokens: {losses[0]:.3f} after BOS, {losses[1]:.3f} without")
+        self.at_least(losses[1] - losses[0], 0.02, "loss without BOS beyond that with it")
+
     def test_quantised_kv(self):
         """Against f16 K/V, by twice what was measured (docs/numerics.md): mean KL, and perplexity relatively. On a third of the text."""
         model, text = NANO / "gemma4-nano-Q8_0.gguf", (NANO / "heldout.txt").read_bytes()
