@@ -147,7 +147,9 @@ private:
   std::vector<device::LaunchSpan> *spans_ = nullptr;
 };
 
-Status check(Model &model, const BenchCase &what) {
+} // namespace
+
+Status checkBench(Model &model, const BenchCase &what) {
   if (what.tokens == 0 || what.batch == 0)
     return invalidArgument("nothing to measure: no tokens or no sequences");
   if (uint64_t(what.depth) + what.tokens > model.contextTokens())
@@ -164,11 +166,9 @@ Status check(Model &model, const BenchCase &what) {
   return {};
 }
 
-} // namespace
-
 Result<std::vector<double>> bench(Model &model, const BenchCase &what, const BenchOptions &options) {
   return guarded([&]() -> Result<std::vector<double>> {
-    G4_RETURN_IF_ERROR(check(model, what));
+    G4_RETURN_IF_ERROR(checkBench(model, what));
     Bench run(model.impl(), what);
     G4_RETURN_IF_ERROR(run.prepare());
     std::vector<double> seconds;

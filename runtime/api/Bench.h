@@ -30,9 +30,13 @@ struct BenchOptions {
   std::function<bool(uint32_t done, uint32_t total)> onProgress = nullptr;
 };
 
+/// Whether `what` can be measured: what bench() checks first. Errors: kInvalidArgument (nothing to do, more
+/// positions than the context, or more sequences than the model takes).
+Status checkBench(Model &model, const BenchCase &what);
+
 /// Seconds of each repetition, after one that warms up. Needs a model opened with `holds` and at least
-/// `batch` sessions, none of them open. Tokens are made up. Errors: kInvalidArgument (nothing to do, or more
-/// positions than the context), kResourceExhausted, kCancelled.
+/// `batch` sessions, none of them open. Tokens are made up. Errors: those of checkBench, kResourceExhausted,
+/// kCancelled.
 Result<std::vector<double>> bench(Model &model, const BenchCase &what, const BenchOptions &options);
 
 } // namespace g4::api

@@ -96,8 +96,10 @@ Status drive(const char *model, const char *scriptPath, const char *out) {
   for (const Json &step : script.at("steps"))
     G4_RETURN_IF_ERROR(driver.run(step));
   const uint64_t vocabulary = driver.engine->limits().vocabulary;
-  G4_ASSIGN_OR_RETURN(auto npy,
-                      g4::tool::NpyWriter::create(out, "<f4", driver.logits.size() / vocabulary, vocabulary));
+  g4::tool::FileUses uses{model, scriptPath};
+  G4_ASSIGN_OR_RETURN(auto output, g4::tool::OutputFile::create(out, uses));
+  G4_ASSIGN_OR_RETURN(auto npy, g4::tool::NpyWriter::create(std::move(output), "<f4", driver.logits.size() / vocabulary,
+                                                            vocabulary));
   G4_RETURN_IF_ERROR(npy.append(std::as_bytes(std::span(driver.logits))));
   return npy.finish();
 }

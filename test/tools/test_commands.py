@@ -113,6 +113,7 @@ class Measures(Commands):
         self.fails("less than one window", "kl", self.model, "--reference", self.model, "-", stdin=b"short")
         self.fails("--reference is required", "kl", self.model, self.sample, code=2)
         self.fails("less than one window", "perplexity", self.model, "-", stdin=b"short")
+        self.fails("at least 4", "perplexity", self.model, self.sample, "-c", "0", code=2)
         self.fails("is not in 4", "perplexity", self.model, self.sample, "-c", "4096")
 
 
@@ -156,8 +157,21 @@ class Bench(Commands):
     def test_bad_input(self):
         self.fails("nothing to measure", "bench", self.model, "--prefill", "0", "--decode", "0", code=2)
         self.fails("--batch", "bench", self.model, "--batch", "65", code=2)
-        done = self.call("bench", self.model, "--prefill", "4096", "--decode", "0", expect=1)
-        self.equal(b"the context is 2048" in done.stderr, True, done.stderr)
+        self.fails("the context is 2048", "bench", self.model, "--prefill", "8,99999", "--decode", "0")
+        self.fails("the context is 2048", "bench", self.model, "--prefill", "0", "--depth", "0,2000")
+        self.fails("'' is no number", "bench", self.model, "--prefill", "8,,9", code=2)
+
+    def test_outputs_that_cannot_be_written_are_refused_first(self):
+        with scratch(self.tools) as folder:
+            run = ("bench", self.model, "--prefill", "8", "--decode", "0", "--reps", "1")
+            for flag in ("--json", "--profile"):
+                self.fails("cannot write '.*': No such file", *run, flag, folder / "no/out")
+                self.fails("cannot write '.*': Is a directory", *run, flag, folder)
+                self.fails("cannot write '.*': File name too long", *run, flag, folder / ("x" * 300))
+                self.fails("cannot write '.*': Not a directory", *run, flag, self.model / "x")
+            self.fails("another output", *run, "--json", folder / "a", "--profile", f"{folder}/./a")
+            self.equal(list(folder.iterdir()), [], "files")
+            self.fails("cannot make the folder '/proc/no'", self.model, "--ids", "2,5", "-n", "0", "--taps", "/proc/no")
 
 
 class Jsonl(Commands):
@@ -278,6 +292,15 @@ class Files(Commands):
             for output in (f"{folder}/./text", folder / "text2"):
                 self.fails("is the input", model, "--jsonl", text, output)
             self.fails("is the input", model, "-f", text, "-n", "0", "--logits", folder / "text2")
+            # A file of --taps that would be the model, by the name of a value.
+            self.call(model, "--ids", "2,5", "-n", "0", "--taps", folder / "taps")
+            value = sorted((folder / "taps").iterdir())[-1]
+            value.unlink()
+            value.symlink_to(model)
+            self.fails("is the input", model, "--ids", "2,5", "-n", "0", "--taps", folder / "taps")
+            (folder / "new").mkdir()
+            self.fails("another output", model, "--ids", "2,5", "-n", "0", "--taps", folder / "new", "--logits",
+                       folder / "new" / value.name)
             for path, data in before.items():
                 self.equal(path.read_bytes() == data, True, f"{path} is untouched")
 
@@ -302,6 +325,19 @@ class Files(Commands):
                                       stderr=subprocess.PIPE)
                 self.equal((done.returncode, done.stderr.count(b"\n"), done.stderr.startswith(message)), (1, 1, True),
                            f"{args} {redirection}: {done.stderr}")
+
+
+class ExitCodes(Commands):
+    def test_values_out_of_range_are_bad_usage(self):
+        """What can be said without the model is bad usage; what depends on it is bad input."""
+        for flag, value, says in (("--temp", "-1", "temperature must be a number of at least 0"), ("--temp", "x", "--temp"),
+                                  ("--top-p", "2", "top-p must be above 0"), ("--top-k", "-1", "top-k"),
+                                  ("--min-p", "nan", "min-p"), ("--repeat-penalty", "0", "penalty"),
+                                  ("--logit-bias", "3=inf", "logit bias"), ("--context", "-1", "--context")):
+            self.fails(re.escape(says), self.model, "-p", "Hi", flag, value, code=2)
+            self.fails(re.escape(says), "chat", self.model, flag, value, code=2)
+        self.fails("no code variant 'zzz'; the artifact has ", self.model, "-p", "Hi", "--variant", "zzz")
+        self.fails("a context of 9999999", self.model, "-p", "Hi", "--context", "9999999")
 
 
 class DryRun(Commands):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from programs import ROOT, Case, main
 
+PROGRAMS = ("g4run", "g4c", "g4-runner")
 QUOTE = re.compile(r"<!-- output of (.+?) -->\n```\w*\n(.*?)```", re.S)
 
 
@@ -31,10 +32,10 @@ class Descriptions(Case):
         self.at_least(len(commands), 8, "commands in --help")
         for command in commands:
             self.equal(f"g4run {command} --help" in found, True, f"a page quotes g4run {command} --help")
-        self.equal({"g4run --help", "g4c --help"} <= found, True, "the programs' own pages")
+        self.equal({"g4run --help", "g4c --help", "g4-runner --help"} <= found, True, "the programs' own pages")
 
     def test_completion_knows_every_option(self):
-        for program, ask in (("g4run", ["completion"]), ("g4c", None)):
+        for program, ask in (("g4run", ["completion"]), ("g4c", None), ("g4-runner", None)):
             helps = self.out(program, "--help")
             if ask:
                 for command in re.findall(r"^  (\w+)  ", helps.partition("Subcommands:")[2], re.M):
@@ -68,11 +69,12 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
         self.equal(self.complete("g4run", "g4run cache c"), {"clear"}, "a command of a command")
         self.equal(self.complete("g4run", "g4run completion "), {"bash", "zsh", "fish"}, "choices")
         self.equal(self.complete("g4c", "g4c --dry"), {"--dry-run"}, "an option of g4c")
+        self.equal(self.complete("g4-runner", "g4-runner --st"), {"--stats"}, "an option of g4-runner")
         self.equal("f32" in self.complete("g4c", "g4c --emit = "), False, "values of another option")
         self.equal("exec" in self.complete("g4c", "g4c --emit = "), True, "values of an option")
 
     def test_scripts_are_valid(self):
-        for program, ask in (("g4run", ["completion", "{}"]), ("g4c", ["--completion={}"])):
+        for program, ask in (("g4run", ["completion", "{}"]), ("g4c", ["--completion={}"]), ("g4-runner", ["--completion={}"])):
             for shell in ("bash", "zsh", "fish"):
                 script = self.out(program, *(a.format(shell) for a in ask))
                 if not shutil.which(shell):
@@ -81,7 +83,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
                 self.equal((done.returncode, done.stderr), (0, b""), f"{program} {shell}")
 
     def test_manual_pages(self):
-        for program in ("g4run", "g4c"):
+        for program in PROGRAMS:
             page = self.tools.build / f"share/man/man1/{program}.1"
             self.equal(page.read_text(), self.out(program, "--man"), "the built page")
             text = page.read_text().replace("\\-", "-").replace("\\&", "")
@@ -95,10 +97,12 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
 
     def test_exit_codes_and_single_lines(self):
         for program, args in (("g4run", ["--nonsense"]), ("g4run", ["chat"]), ("g4run", ["completion", "tcsh"]),
-                              ("g4run", ["cache"]), ("g4c", ["--completion=tcsh"]), ("g4c", ["--nonsense", "x"])):
+                              ("g4run", ["cache"]), ("g4c", ["--completion=tcsh"]), ("g4c", ["--nonsense", "x"]),
+                              ("g4-runner", []), ("g4-runner", ["x.g4m"]), ("g4-runner", ["--completion=tcsh"]),
+                              ("g4-runner", ["x.g4m", "--ids", "2,,3"])):
             done = self.tools.call(program, *args, expect=2)
             self.equal((done.stderr.count(b"\n"), done.stdout), (1, b""), f"{program} {args}: {done.stderr}")
-        for program in ("g4run", "g4c"):
+        for program in PROGRAMS:
             self.equal(bool(re.match(rf"{program} \d+\.\d+\.\d+", self.out(program, "--version"))), True, "version")
 
 

@@ -1,7 +1,9 @@
 """g4run with a GGUF file: compiled once, kept, found again, made anew when damaged, dropped when old."""
 
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 from pathlib import Path
@@ -11,13 +13,25 @@ from programs import NANO, ROOT, Case, main, scratch
 SMALL = ROOT / "test/data/text/models/e-style/e-style-Q8_0.gguf"
 
 
+def unprivileged():
+    """For a child process: root, too, may write only what permissions say. (CAP_DAC_OVERRIDE leaves the bounding set.)"""
+    if os.geteuid() == 0 and ctypes.CDLL(None).prctl(24, 1, 0, 0, 0) != 0:
+        raise OSError("CAP_DAC_OVERRIDE cannot be dropped")
+
+
+def unignored():
+    """For a child process: signals end it, even if the tests run where they are ignored, as in a background job."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class GgufCache(Case):
-    def start(self, folder, *args, cache="cache", path=None):
+    def start(self, folder, *args, cache="cache", path=None, before=unignored):
         environment = {**os.environ, "XDG_CACHE_HOME": str(folder / cache)}
         if path is not None:
             environment["PATH"] = path
         return subprocess.Popen([self.tools.bin / "g4run", *map(str, args)], env=environment, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=before)
 
     def finish(self, process, expect=0):
         out, err = process.communicate(timeout=300)
@@ -97,6 +111,48 @@ class GgufCache(Case):
             self.equal(len(self.artifacts(folder)), 1, "compiled once")
             _, said = self.call(folder, SMALL, *self.IDS, "--cache-limit=many", expect=2)
             self.equal("no size" in said, True, said)
+
+    def test_a_signal_ends_the_compilation_and_leaves_nothing(self):
+        nano = NANO / "gemma4-nano-BF16.gguf"
+        with scratch(self.tools) as folder:
+            for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)):
+                process = self.start(folder, nano, *self.IDS)
+                said = process.stderr.readline()
+                self.equal(b"compiling" in said, True, said)
+                process.send_signal(number)  # to it alone: Ctrl-C on a terminal would reach g4c too
+                self.finish(process, expect=code)
+                self.equal(list((folder / "cache/g4").iterdir()), [], f"files after {number.name}")
+
+    def test_a_file_without_a_suffix_and_a_cache_that_can_only_be_read(self):
+        with scratch(self.tools) as folder:
+            blob, cache = folder / "sha256-0123456789abcdef", folder / "cache/g4"
+            blob.symlink_to(SMALL)
+            answer, _ = self.call(folder, blob, *self.IDS)
+            artifact, = self.artifacts(folder)
+            self.equal(artifact.name.startswith(blob.name + "-"), True, artifact)
+            try:
+                cache.chmod(0o555)
+                self.equal(self.call(folder, blob, *self.IDS, before=unprivileged), (answer, ""), "with its lock file")
+                cache.chmod(0o755)
+                next(cache.glob("*.lock")).unlink()
+                cache.chmod(0o555)
+                self.equal(self.call(folder, blob, *self.IDS, before=unprivileged), (answer, ""), "without")
+                _, said = self.call(folder, "inspect", blob, "--compile-options=--kv=f32", before=unprivileged, expect=1)
+                self.equal((said.count("\n"), "cannot write" in said, "Permission denied" in said), (1, True, True), said)
+            finally:
+                cache.chmod(0o755)
+            # No output replaces what compiling reads or made: the other parts of a split model, the artifact.
+            part, other = folder / "m-00001-of-00002.gguf", folder / "m-00002-of-00002.gguf"
+            shutil.copy(SMALL, part)
+            shutil.copy(SMALL, other)
+            for model, output in ((part, part), (part, other), (blob, blob), (blob, SMALL), (blob, artifact)):
+                before = output.read_bytes()
+                for args in ((model, *self.IDS, "--logits", output), ("bench", model, "--json", output),
+                             ("bench", model, "--profile", output)):
+                    _, said = self.call(folder, *args, expect=1)
+                    self.equal((said.count("\n"), "is the input" in said), (1, True), f"{args}: {said}")
+                self.equal(output.read_bytes() == before, True, f"{output} is untouched")
+            self.equal(self.artifacts(folder), [artifact], "nothing was compiled")
 
     def test_without_a_compiler(self):
         with scratch(self.tools) as folder:

@@ -1,15 +1,20 @@
 #include "tools/common/CommandLine.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 namespace g4::tool {
 namespace {
 
-template <class T> bool parseNumber(std::string_view text, T &out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
+/// Calls `take` with each piece of "a,b,c", the empty ones too, until it fails.
+template <class F> Status forPieces(const std::string &text, F take) {
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    G4_RETURN_IF_ERROR(take(text.substr(at, comma - at)));
+    at = comma + 1;
+  }
+  return {};
 }
 
 } // namespace
@@ -27,24 +32,35 @@ ExitCode exitCode(const Status &status) {
   }
 }
 
+Result<std::vector<uint32_t>> parseList(const std::string &text, uint32_t least, uint32_t most) {
+  std::vector<uint32_t> numbers;
+  G4_RETURN_IF_ERROR(forPieces(text, [&](const std::string &piece) -> Status {
+    const auto number = parseNumber<uint32_t>(piece);
+    if (!number || *number < least || *number > most)
+      return invalidArgument(quotedName(piece) + " is no number from " + std::to_string(least) + " to " +
+                             std::to_string(most));
+    numbers.push_back(*number);
+    return {};
+  }));
+  return numbers;
+}
+
 Result<std::vector<int32_t>> parseIds(const std::string &text) {
   std::vector<int32_t> ids;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    int32_t id = 0;
-    if (!parseNumber(std::string_view(text).substr(at, comma - at), id) || id < 0)
-      return invalidArgument("'" + text.substr(at, comma - at) + "' is not a token id");
-    ids.push_back(id);
-    at = comma + 1;
-  }
+  G4_RETURN_IF_ERROR(forPieces(text, [&](const std::string &piece) -> Status {
+    const auto id = parseNumber<int32_t>(piece);
+    if (!id || *id < 0)
+      return invalidArgument(quotedName(piece) + " is not a token id");
+    ids.push_back(*id);
+    return {};
+  }));
   return ids;
 }
 
 Result<uint64_t> parseSeed(const std::string &text) {
-  uint64_t seed = 0;
-  if (!text.starts_with("seed:") || !parseNumber(std::string_view(text).substr(5), seed))
-    return invalidArgument("'" + text + "' is not seed:N");
-  return seed;
+  const auto seed =
+      text.starts_with("seed:") ? parseNumber<uint64_t>(std::string_view(text).substr(5)) : std::nullopt;
+  return seed ? Result<uint64_t>(*seed) : invalidArgument(quotedName(text) + " is not seed:N");
 }
 
 void printIds(std::span<const int32_t> ids) {

@@ -3,9 +3,12 @@
 
 #include "runtime/base/Status.h"
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace g4::tool {
@@ -14,6 +17,16 @@ enum ExitCode { kExitOk = 0, kExitBadInput = 1, kExitBadUsage = 2, kExitOurBug =
 
 /// The code to end with after work that gave `status`.
 ExitCode exitCode(const Status &status);
+
+/// All of `text` as a number.
+template <class T> std::optional<T> parseNumber(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// "1,2,8": at least one number, each in [least, most]. Errors: kInvalidArgument naming what is none.
+Result<std::vector<uint32_t>> parseList(const std::string &text, uint32_t least, uint32_t most);
 
 /// The value of --ids: "2,17,301". Errors: kInvalidArgument naming what is no token id.
 Result<std::vector<int32_t>> parseIds(const std::string &text);

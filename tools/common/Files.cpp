@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +29,23 @@ Status readAll(int fd, const std::string &name, std::string &out) {
   }
 }
 
+/// Whether two paths lead to one file that has, or will have, contents of its own.
+bool sameFile(const std::string &a, const std::string &b) {
+  struct stat first {
+  }, second{};
+  const bool there = ::stat(a.c_str(), &first) == 0;
+  if (there != (::stat(b.c_str(), &second) == 0))
+    return false;
+  if (there)
+    return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto place = [&](const std::string &path) {
+    return fs::weakly_canonical(fs::absolute(path, error), error);
+  };
+  return place(a) == place(b);
+}
+
 } // namespace
 
 Result<std::string> readFile(const std::string &path) {
@@ -43,26 +61,48 @@ Result<std::string> readFile(const std::string &path) {
   return status.ok() ? Result<std::string>(std::move(text)) : status;
 }
 
-Status checkOverwrites(const std::string &output, const std::string &input) {
-  struct stat to {
-  }, from{};
-  // Pipes and devices may well be both.
-  if (::stat(output.c_str(), &to) != 0 || ::stat(input.c_str(), &from) != 0 || !S_ISREG(to.st_mode) ||
-      to.st_dev != from.st_dev || to.st_ino != from.st_ino)
-    return {};
-  return invalidArgument("cannot write " + quotedPath(output) + ": it is the input " + quotedPath(input));
+//===- FileUses
+
+FileUses::FileUses(std::initializer_list<std::string> inputs) {
+  for (const std::string &path : inputs)
+    reads(path);
 }
 
-Result<OutputFile> OutputFile::create(const std::string &path) {
+void FileUses::reads(std::string path) {
+  if (!path.empty())
+    inputs_.push_back(std::move(path));
+}
+
+Status FileUses::writes(const std::string &path) {
+  for (const std::string &input : inputs_)
+    if (sameFile(path, input))
+      return invalidArgument("cannot write " + quotedPath(path) + ": it is the input " + quotedPath(input));
+  for (const std::string &output : outputs_)
+    if (sameFile(path, output))
+      return invalidArgument("cannot write " + quotedPath(path) + ": it is another output too");
+  outputs_.push_back(path);
+  return {};
+}
+
+//===- OutputFile
+
+Result<OutputFile> OutputFile::create(const std::string &path, FileUses &uses) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-    return stream(path);
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) // found out now and not in the end, such as a name that is too long
+      return writeError(path, errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    return stream(path, uses);
+  }
+  G4_RETURN_IF_ERROR(uses.writes(path));
   OutputFile out;
+  out.path_ = path;
   G4_ASSIGN_OR_RETURN(out.whole_, AtomicFile::create(path, {.durable = false}));
   return out;
 }
 
-Result<OutputFile> OutputFile::stream(const std::string &path) {
+Result<OutputFile> OutputFile::stream(const std::string &path, FileUses &uses) {
+  G4_RETURN_IF_ERROR(uses.writes(path));
   OutputFile out;
   out.path_ = path;
   out.stream_.reset(std::fopen(path.c_str(), "we"));

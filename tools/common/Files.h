@@ -4,6 +4,9 @@
 #include "runtime/base/AtomicFile.h"
 
 #include <cstdio>
+#include <initializer_list>
+#include <string>
+#include <vector>
 
 namespace g4::tool {
 
@@ -12,23 +15,37 @@ namespace g4::tool {
 /// reading.
 Result<std::string> readFile(const std::string &path);
 
-/// Refuses, with kInvalidArgument, to write `output` when it is the same file as `input`, by whatever name.
-Status checkOverwrites(const std::string &output, const std::string &input);
+/// The files that one command reads and writes: no output may replace an input or another output, by whatever
+/// name.
+class FileUses {
+public:
+  FileUses(std::initializer_list<std::string> inputs = {});
+  /// An input; an empty name is none. It need not exist yet.
+  void reads(std::string path);
+  /// An output. Errors: kInvalidArgument when it is an input or an output already. Pipes and devices may be
+  /// both.
+  Status writes(const std::string &path);
 
-/// Writes results, from the first byte to the last. Nothing is ever removed that it did not make.
+private:
+  std::vector<std::string> inputs_, outputs_;
+};
+
+/// Writes results, from the first byte to the last. Nothing is ever removed that it did not make. Made before
+/// the work whose results it takes, it tells in time that they cannot be kept.
 class OutputFile {
 public:
   /// The file appears complete or not at all; a pipe or a device gets the bytes as they come.
-  /// Errors, here and below: those of AtomicFile.
-  static Result<OutputFile> create(const std::string &path);
+  /// Errors, here and below: those of AtomicFile, and of FileUses::writes.
+  static Result<OutputFile> create(const std::string &path, FileUses &uses);
   /// Others see the bytes as they come.
-  static Result<OutputFile> stream(const std::string &path);
+  static Result<OutputFile> stream(const std::string &path, FileUses &uses);
   static OutputFile standardOutput();
 
   Status append(std::span<const std::byte> bytes);
   Status append(std::string_view text) { return append(std::as_bytes(std::span(text))); }
   /// Call once, last.
   Status finish();
+  const std::string &path() const { return path_; }
 
 private:
   struct Close {

@@ -1,4 +1,5 @@
 #include "tools/common/Npy.h"
+#include "runtime/base/Text.h"
 
 #include <cerrno>
 #include <cstring>
@@ -48,10 +49,8 @@ Result<std::vector<uint64_t>> parseShape(const std::string &header) {
 
 } // namespace
 
-Result<NpyWriter> NpyWriter::create(const std::string &path, const char *type, uint64_t rows,
-                                    uint64_t columns) {
-  G4_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
-  NpyWriter writer(path, std::move(file));
+Result<NpyWriter> NpyWriter::create(OutputFile file, const char *type, uint64_t rows, uint64_t columns) {
+  NpyWriter writer(std::move(file));
   const std::string head = header(type, rows, columns);
   writer.left_ = head.size() + rows * columns * 4;
   G4_RETURN_IF_ERROR(writer.append(std::as_bytes(std::span(head))));
@@ -60,7 +59,7 @@ Result<NpyWriter> NpyWriter::create(const std::string &path, const char *type, u
 
 Status NpyWriter::append(std::span<const std::byte> bytes) {
   if (bytes.size() > left_)
-    return internalError(path_ + ": more values than its shape has");
+    return internalError(quotedPath(file_.path()) + ": more values than its shape has");
   G4_RETURN_IF_ERROR(file_.append(bytes));
   left_ -= bytes.size();
   return {};
@@ -68,25 +67,25 @@ Status NpyWriter::append(std::span<const std::byte> bytes) {
 
 Status NpyWriter::finish() {
   if (left_ != 0)
-    return internalError(path_ + ": fewer values than its shape has");
+    return internalError(quotedPath(file_.path()) + ": fewer values than its shape has");
   return file_.finish();
 }
 
 Result<IntArray> readNpyInts(const std::string &path) {
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file)
-    return invalidArgument(path + ": " + std::strerror(errno));
+    return invalidArgument("cannot read " + quotedPath(path) + ": " + errnoText(errno));
   unsigned char prelude[kPrelude];
   if (std::fread(prelude, 1, kPrelude, file.get()) != kPrelude || std::memcmp(prelude, kMagic, 7) != 0)
-    return invalidArgument(path + ": not a .npy file of version 1");
+    return invalidArgument(quotedPath(path) + ": not a .npy file of version 1");
   std::string head(size_t(prelude[8] | prelude[9] << 8), ' ');
   if (std::fread(head.data(), 1, head.size(), file.get()) != head.size())
-    return dataLoss(path + ": truncated");
+    return dataLoss(quotedPath(path) + ": truncated");
   if (head.find("'<i4'") == std::string::npos || head.find("'fortran_order': False") == std::string::npos)
-    return invalidArgument(path + ": not an int32 array in C order");
+    return invalidArgument(quotedPath(path) + ": not an int32 array in C order");
   auto shape = parseShape(head);
   if (!shape.ok())
-    return Status(shape.status()).withContext(path);
+    return Status(shape.status()).withContext(quotedPath(path));
   IntArray array{*std::move(shape), {}};
   uint64_t total = 1;
   for (uint64_t n : array.shape)
@@ -96,7 +95,7 @@ Result<IntArray> readNpyInts(const std::string &path) {
     const size_t at = array.values.size(), want = size_t(std::min(kPiece, total - at));
     array.values.resize(at + want);
     if (std::fread(array.values.data() + at, 4, want, file.get()) != want)
-      return dataLoss(path + ": truncated");
+      return dataLoss(quotedPath(path) + ": truncated");
   }
   return array;
 }

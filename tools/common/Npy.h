@@ -10,20 +10,18 @@
 
 namespace g4::tool {
 
-/// Writes one array [rows, columns] of a four-byte type, row by row, as OutputFile does: the file
-/// appears in finish().
+/// Writes one array [rows, columns] of a four-byte type, row by row. The file appears in finish().
 class NpyWriter {
 public:
-  /// `type`: "<f4" or "<i4". Errors: kInvalidArgument when the file cannot be made.
-  static Result<NpyWriter> create(const std::string &path, const char *type, uint64_t rows, uint64_t columns);
+  /// `type`: "<f4" or "<i4". Errors, here and below: those of OutputFile.
+  static Result<NpyWriter> create(OutputFile file, const char *type, uint64_t rows, uint64_t columns);
 
   Status append(std::span<const std::byte> bytes);
-  /// Errors: kResourceExhausted (disk full), kInternal (not as many bytes as the shape says).
+  /// Errors: kInternal, too, where it was not as many bytes as the shape says.
   Status finish();
 
 private:
-  NpyWriter(std::string path, OutputFile file) : path_(std::move(path)), file_(std::move(file)) {}
-  std::string path_;
+  explicit NpyWriter(OutputFile file) : file_(std::move(file)) {}
   OutputFile file_;
   uint64_t left_ = 0; // bytes
 };

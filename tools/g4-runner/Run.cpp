@@ -1,4 +1,5 @@
 #include "tools/g4-runner/Run.h"
+#include "runtime/base/Text.h"
 #include "runtime/engine/Prefill.h"
 #include "tools/common/Npy.h"
 
@@ -101,11 +102,12 @@ Status bench(engine::Engine &engine, const Options &o) {
   return {};
 }
 
-Status generate(engine::Engine &engine, const Options &o, double loadSeconds) {
+Status generate(engine::Engine &engine, const Options &o, std::optional<tool::OutputFile> file, double loadSeconds) {
   Run run(engine);
   std::optional<tool::NpyWriter> logits;
-  if (!o.logits.empty()) {
-    G4_ASSIGN_OR_RETURN(logits, tool::NpyWriter::create(o.logits, "<f4", o.ids.size(), engine.limits().vocabulary));
+  if (file) {
+    G4_ASSIGN_OR_RETURN(
+        logits, tool::NpyWriter::create(*std::move(file), "<f4", o.ids.size(), engine.limits().vocabulary));
   }
   G4_RETURN_IF_ERROR(run.prompt(o.ids, o.chunk, logits ? &*logits : nullptr));
   if (logits)
@@ -128,7 +130,11 @@ Status generate(engine::Engine &engine, const Options &o, double loadSeconds) {
 } // namespace
 
 Status run(const Options &o) {
-  G4_RETURN_IF_ERROR(tool::checkOverwrites(o.logits, o.model));
+  tool::FileUses uses{o.model};
+  std::optional<tool::OutputFile> logits;
+  if (!o.logits.empty()) {
+    G4_ASSIGN_OR_RETURN(logits, tool::OutputFile::create(o.logits, uses));
+  }
   const auto start = Clock::now();
   G4_ASSIGN_OR_RETURN(auto module, module::Module::load(o.model));
   engine::EngineOptions options;
@@ -138,8 +144,8 @@ Status run(const Options &o) {
   options.weightSeed = o.weightSeed;
   auto engine = engine::Engine::create(std::move(module), options);
   if (!engine.ok())
-    return Status(engine.status()).withContext(o.model);
-  return o.bench ? bench(**engine, o) : generate(**engine, o, secondsSince(start));
+    return Status(engine.status()).withContext(quotedPath(o.model));
+  return o.bench ? bench(**engine, o) : generate(**engine, o, std::move(logits), secondsSince(start));
 }
 
 } // namespace g4::runner

@@ -1,13 +1,14 @@
 #include "tools/g4run/ArtifactCache.h"
 #include "runtime/api/Report.h"
 #include "runtime/base/Hash.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace g4::tool {
@@ -23,32 +25,25 @@ namespace {
 
 std::string lockPath(const std::string &artifact) { return fs::path(artifact).replace_extension(".lock"); }
 
-/// Opens the lock file and locks it. Whoever removes an artifact removes its lock file too: then try again.
-int lockFile(const std::string &path, int operation) {
-  for (;;) {
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-      return -1;
-    int result;
-    do
-      result = flock(fd, operation);
-    while (result != 0 && errno == EINTR);
-    struct stat mine {
-    }, there{};
-    if (result == 0 && fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 &&
-        mine.st_ino == there.st_ino)
-      return fd;
-    close(fd);
-    if (result != 0)
-      return -1;
-  }
+/// A wait for another process that asks now and then whether to go on: signals may reach any thread.
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+/// Of a lock file; one that cannot be written, as in a read-only folder, can be locked all the same.
+int openLock(const std::string &path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd >= 0 || (errno != EACCES && errno != EPERM && errno != EROFS))
+    return fd;
+  const int error = errno, readOnly = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (readOnly < 0)
+    errno = error; // not that the file is absent, but that it cannot be made
+  return readOnly;
 }
 
-/// What tells one state of a file from another.
+/// What tells one state of a file from another. Errors: kInvalidArgument when it is not there.
 Result<std::string> identity(const std::string &path, bool place) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0)
-    return invalidArgument(path + ": " + std::strerror(errno));
+    return invalidArgument("cannot read " + quotedPath(path) + ": " + errnoText(errno));
   std::string out = std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
                     std::to_string(info.st_mtim.tv_nsec);
   if (place)
@@ -57,22 +52,35 @@ Result<std::string> identity(const std::string &path, bool place) {
   return out + "\n";
 }
 
-/// Parts of a split model: NAME-00001-of-00003.gguf and so on; otherwise the file itself.
-std::vector<std::string> partsOf(const std::string &path) {
-  constexpr size_t kTail = sizeof("-00001-of-00003.gguf") - 1;
-  unsigned index = 0, count = 0;
-  int end = 0;
-  if (path.size() < kTail ||
-      std::sscanf(path.c_str() + path.size() - kTail, "-%5u-of-%5u.gguf%n", &index, &count, &end) != 2 ||
-      end != int(kTail))
-    return {path};
-  std::vector<std::string> parts;
-  for (unsigned i = 1; i <= count; ++i) {
-    char tail[40];
-    std::snprintf(tail, sizeof tail, "-%05u-of-%05u.gguf", i, count);
-    parts.push_back(path.substr(0, path.size() - kTail) + tail);
-  }
-  return parts;
+/// The files that g4c's options name, such as that of --quantize-rules=FILE.
+std::string optionFiles(const std::vector<std::string> &options) {
+  std::string out;
+  for (const std::string &option : options)
+    for (const std::string &name : {option, option.substr(option.find('=') + 1)})
+      if (auto file = identity(name, true); file.ok())
+        out += *file;
+  return out;
+}
+
+/// NAME of NAME-KEY.g4m, short enough for any file system.
+std::string nameOf(const std::string &gguf) {
+  std::string name = fs::path(gguf).stem();
+  size_t end = std::min<size_t>(name.size(), 160);
+  while (end > 0 && end < name.size() && (name[end] & 0xc0) == 0x80)
+    --end; // not within a character
+  return name.substr(0, end);
+}
+
+/// What g4c left of an artifact where the file system has no unnamed files. For who holds its lock.
+void removeTemporaries(const std::string &artifact) {
+  const std::string start = "." + fs::path(artifact).filename().string() + ".";
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const fs::directory_entry &file : fs::directory_iterator(fs::path(artifact).parent_path(), error))
+    if (file.path().filename().string().starts_with(start))
+      found.push_back(file.path());
+  for (const fs::path &path : found)
+    fs::remove(path, error);
 }
 
 bool loads(const std::string &artifact) { return fs::exists(artifact) && api::inspect(artifact, false).ok(); }
@@ -107,18 +115,37 @@ CacheLock::~CacheLock() {
     close(fd_);
 }
 
-Result<CacheLock> CacheLock::wait(const std::string &path, Mode mode) {
-  CacheLock lock;
-  lock.fd_ = lockFile(path, mode == Mode::kShared ? LOCK_SH : LOCK_EX);
-  if (lock.fd_ < 0)
-    return invalidArgument(path + ": " + std::strerror(errno));
-  return lock;
+Result<std::optional<CacheLock>> CacheLock::tryLock(const std::string &path, Mode mode) {
+  for (;;) {
+    CacheLock lock;
+    lock.fd_ = openLock(path);
+    if (lock.fd_ < 0)
+      return invalidArgument("cannot write " + quotedPath(path) + ": " + errnoText(errno));
+    if (flock(lock.fd_, (mode == Mode::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK || errno == EINTR)
+        return std::optional<CacheLock>();
+      return invalidArgument("cannot lock " + quotedPath(path) + ": " + errnoText(errno));
+    }
+    // Whoever removes an artifact removes its lock file too: then try again.
+    struct stat mine {
+    }, there{};
+    if (fstat(lock.fd_, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino)
+      return std::optional(std::move(lock));
+  }
 }
 
-std::optional<CacheLock> CacheLock::tryExclusive(const std::string &path) {
-  CacheLock lock;
-  lock.fd_ = lockFile(path, LOCK_EX | LOCK_NB);
-  return lock.fd_ < 0 ? std::nullopt : std::optional(std::move(lock));
+Result<CacheLock> CacheLock::wait(const std::string &path, Mode mode, const std::string &waiting,
+                                  const Interrupted &interrupted) {
+  for (bool said = false;; pause()) {
+    G4_ASSIGN_OR_RETURN(std::optional<CacheLock> lock, tryLock(path, mode));
+    if (lock)
+      return *std::move(lock);
+    if (interrupted())
+      return Status(Code::kCancelled, "interrupted");
+    if (!said)
+      std::fprintf(stderr, "g4run: waiting for %s\n", waiting.c_str());
+    said = true;
+  }
 }
 
 //===- ArtifactCache
@@ -137,10 +164,12 @@ Result<ArtifactCache> ArtifactCache::open() {
 }
 
 Result<std::string> ArtifactCache::keyOf(const Request &request) const {
-  std::string text = "g4 cache 1\n";
+  std::string text = "g4 cache 2\n";
   for (const std::string &part : partsOf(request.gguf)) {
-    G4_ASSIGN_OR_RETURN(const std::string file, identity(part, true));
-    text += file;
+    auto file = identity(part, true);
+    if (!file.ok() && part == request.gguf)
+      return file.status();
+    text += file.ok() ? *file : part + " is absent\n"; // it is g4c's to say so, if it needs the part
     char head[1 << 16];
     std::ifstream in(part, std::ios::binary);
     in.read(head, sizeof head);
@@ -152,50 +181,61 @@ Result<std::string> ArtifactCache::keyOf(const Request &request) const {
     text += feature + " ";
   for (const std::string &option : request.options)
     text += "\n" + option;
+  text += "\n" + optionFiles(request.options);
   char key[17];
   std::snprintf(key, sizeof key, "%016llx",
                 static_cast<unsigned long long>(hash64(std::as_bytes(std::span(text.data(), text.size())))));
   return std::string(key);
 }
 
-Result<CachedArtifact> ArtifactCache::compiled(const Request &request, const Interrupted &interrupted) const {
+Result<std::string> ArtifactCache::pathFor(const Request &request) const {
   if (compiler_.empty())
-    return invalidArgument(request.gguf +
-                           " is a GGUF file: compiling it needs g4c, which is neither beside g4run nor "
-                           "in PATH");
+    return invalidArgument(
+        quotedPath(request.gguf) +
+        " is a GGUF file: compiling it needs g4c, which is neither beside g4run nor in PATH");
   G4_ASSIGN_OR_RETURN(const std::string key, keyOf(request));
+  return (fs::path(folder_) / (nameOf(request.gguf) + "-" + key + ".g4m")).string();
+}
+
+Result<CachedArtifact> ArtifactCache::compiled(const Request &request, const Interrupted &interrupted) const {
+  G4_ASSIGN_OR_RETURN(const std::string artifact, pathFor(request));
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
-    return invalidArgument(folder_ + ": " + error.message());
-  const std::string artifact =
-      fs::path(folder_) / (fs::path(request.gguf).stem().string() + "-" + key + ".g4m");
+    return invalidArgument("cannot make " + quotedPath(folder_) + ": " + error.message());
+  const std::string waiting = "another g4run, which has " + quotedPath(request.gguf) + " compiled";
   for (int tries = 0; tries < 3; ++tries) {
     {
-      G4_ASSIGN_OR_RETURN(CacheLock lock, CacheLock::wait(lockPath(artifact), CacheLock::Mode::kShared));
+      auto lock = CacheLock::wait(lockPath(artifact), CacheLock::Mode::kShared, waiting, interrupted);
+      if (lock.status().code() == Code::kCancelled)
+        return lock.status();
       if (loads(artifact)) {
         utimensat(AT_FDCWD, artifact.c_str(), nullptr, 0); // used now
-        return CachedArtifact{artifact, std::move(lock)};
+        return CachedArtifact{artifact, lock.ok() ? *std::move(lock) : CacheLock()};
       }
+      if (!lock.ok())
+        return lock.status();
     }
-    G4_ASSIGN_OR_RETURN(const CacheLock lock,
-                        CacheLock::wait(lockPath(artifact), CacheLock::Mode::kExclusive));
+    G4_ASSIGN_OR_RETURN(const CacheLock lock, CacheLock::wait(lockPath(artifact), CacheLock::Mode::kExclusive,
+                                                              waiting, interrupted));
     if (loads(artifact))
       continue; // somebody else made it meanwhile
     fs::remove(artifact, error);
     if (Status status = compile(request, artifact, interrupted); !status.ok()) {
+      removeTemporaries(artifact);
       fs::remove(lockPath(artifact), error);
       return status;
     }
     const uint64_t mine = fs::file_size(artifact, error);
     shrink(request.limit > mine ? request.limit : mine); // this one is locked, so it stays
   }
-  return internalError(artifact + " was compiled, but does not load");
+  return internalError(quotedPath(artifact) + " was compiled, but does not load");
 }
 
 Status ArtifactCache::compile(const Request &request, const std::string &output,
                               const Interrupted &interrupted) const {
-  std::fprintf(stderr, "g4run: compiling %s (once; 'g4run cache list' shows it)\n", request.gguf.c_str());
+  std::fprintf(stderr, "g4run: compiling %s (once; 'g4run cache list' shows it)\n",
+               quotedPath(request.gguf).c_str());
   std::vector<std::string> words = {compiler_, request.gguf, "-o", output, "--cpu=host"};
   words.insert(words.end(), request.options.begin(), request.options.end());
   std::vector<char *> argv;
@@ -205,24 +245,27 @@ Status ArtifactCache::compile(const Request &request, const std::string &output,
   std::fflush(stdout);
   const pid_t child = fork();
   if (child < 0)
-    return resourceExhausted(std::string("cannot start g4c: ") + std::strerror(errno));
+    return resourceExhausted("cannot start g4c: " + errnoText(errno));
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     execv(argv[0], argv.data());
     _exit(127);
   }
+  // Ctrl-C on a terminal reaches the child too; a signal to this process alone is passed on, again and again:
+  // until it runs g4c the child has the handlers of this process.
   int state = 0;
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR)
-    ; // Ctrl-C reaches the child too: it ends by itself
-  if (interrupted())
-    return {Code::kCancelled, "interrupted"};
+  for (; waitpid(child, &state, WNOHANG) == 0; pause())
+    if (interrupted())
+      kill(child, SIGTERM);
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
     return {};
+  if (interrupted())
+    return {Code::kCancelled, "interrupted"};
   if (WIFEXITED(state) && WEXITSTATUS(state) == 127)
-    return invalidArgument(compiler_ + " cannot be run");
+    return invalidArgument(quotedPath(compiler_) + " cannot be run");
   if (WIFSIGNALED(state))
     return internalError("g4c was ended by signal " + std::to_string(WTERMSIG(state)) + " while compiling " +
-                         request.gguf);
+                         quotedPath(request.gguf));
   return invalidArgument("");
 }
 
@@ -247,29 +290,52 @@ std::vector<CacheEntry> ArtifactCache::shrink(uint64_t limit) const {
     total += entry.bytes;
   for (; !all.empty() && total > limit; all.pop_back()) {
     const CacheEntry &oldest = all.back();
-    const auto lock = CacheLock::tryExclusive(lockPath(oldest.path));
+    const auto lock = CacheLock::tryLock(lockPath(oldest.path), CacheLock::Mode::kExclusive);
     std::error_code error;
-    if (!lock || !fs::remove(oldest.path, error))
-      continue; // in use
+    if (!lock.ok() || !*lock || !fs::remove(oldest.path, error))
+      continue; // in use, or not ours
     fs::remove(lockPath(oldest.path), error);
     total -= oldest.bytes;
     removed.push_back(oldest);
   }
-  removeStaleLocks();
+  removeLeftovers();
   return removed;
 }
 
-void ArtifactCache::removeStaleLocks() const {
+void ArtifactCache::removeLeftovers() const {
   std::vector<fs::path> locks;
   std::error_code error;
   for (const fs::directory_entry &file : fs::directory_iterator(folder_, error))
     if (file.path().extension() == ".lock")
       locks.push_back(file.path());
   for (fs::path path : locks) {
-    const auto lock = CacheLock::tryExclusive(path);
-    if (lock && !fs::exists(fs::path(path).replace_extension(".g4m"), error))
+    const auto lock = CacheLock::tryLock(path, CacheLock::Mode::kExclusive);
+    if (!lock.ok() || !*lock)
+      continue; // at work
+    const fs::path artifact = fs::path(path).replace_extension(".g4m");
+    removeTemporaries(artifact);
+    if (!fs::exists(artifact, error))
       fs::remove(path, error);
   }
+}
+
+//===- partsOf
+
+std::vector<std::string> partsOf(const std::string &gguf) {
+  constexpr size_t kTail = sizeof("-00001-of-00003.gguf") - 1;
+  unsigned index = 0, count = 0;
+  int end = 0;
+  if (gguf.size() < kTail ||
+      std::sscanf(gguf.c_str() + gguf.size() - kTail, "-%5u-of-%5u.gguf%n", &index, &count, &end) != 2 ||
+      end != int(kTail))
+    return {gguf};
+  std::vector<std::string> parts;
+  for (unsigned i = 1; i <= count; ++i) {
+    char tail[40];
+    std::snprintf(tail, sizeof tail, "-%05u-of-%05u.gguf", i, count);
+    parts.push_back(gguf.substr(0, gguf.size() - kTail) + tail);
+  }
+  return parts;
 }
 
 } // namespace g4::tool

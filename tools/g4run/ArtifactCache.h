@@ -1,9 +1,10 @@
 /// Artifacts compiled from GGUF files on first use.
 ///
 /// A folder of files NAME-KEY.g4m. The key is a hash of everything that decides what the artifact is: the
-/// GGUF file or files (path, size, time, inode, the first bytes), the compiler, the machine's CPU features
-/// and the options. Beside each lies NAME-KEY.lock, locked exclusively while it is made or removed and shared
-/// while it is used; a file's time of modification is when it was last used.
+/// GGUF file or files (path, size, time, inode, the first bytes), the compiler, the machine's CPU features,
+/// the options and the files that they name. Beside each lies NAME-KEY.lock, locked exclusively while it is
+/// made or removed and shared while it is used; a file's time of modification is when it was last used.
+/// A folder that cannot be written gives what is in it, without locks.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -25,10 +26,11 @@ public:
   CacheLock &operator=(CacheLock &&other) noexcept;
   ~CacheLock();
 
-  /// Makes the file if need be and waits. Errors: kInvalidArgument.
-  static Result<CacheLock> wait(const std::string &path, Mode mode);
-  /// Empty when somebody else has it.
-  static std::optional<CacheLock> tryExclusive(const std::string &path);
+  /// Makes the file if need be. Empty when somebody else has it. Errors: kInvalidArgument.
+  static Result<std::optional<CacheLock>> tryLock(const std::string &path, Mode mode);
+  /// Waits. `waiting` names what for, to a person. Errors: also kCancelled.
+  static Result<CacheLock> wait(const std::string &path, Mode mode, const std::string &waiting,
+                                const Interrupted &interrupted);
 
 private:
   int fd_ = -1;
@@ -60,9 +62,11 @@ public:
     std::vector<std::string> options; ///< for g4c, after --cpu=host
     uint64_t limit; ///< bytes the cache may have afterwards, but for this artifact and those in use
   };
+  /// Where the artifact for a GGUF file is, or will be. Errors: kInvalidArgument (no file; no compiler).
+  Result<std::string> pathFor(const Request &request) const;
   /// The artifact for a GGUF file. Of processes that ask at once, one compiles. An artifact that does not
-  /// load is made anew. Errors: kInvalidArgument (no file; no compiler; g4c failed, with an empty message,
-  /// since it said why), kCancelled.
+  /// load is made anew. Errors: kInvalidArgument (also: g4c failed, with an empty message, since it said
+  /// why), kCancelled, soon after `interrupted`; g4c is ended then and nothing left.
   Result<CachedArtifact> compiled(const Request &request, const Interrupted &interrupted) const;
 
   /// Last used first.
@@ -74,10 +78,13 @@ public:
 private:
   Result<std::string> keyOf(const Request &request) const;
   Status compile(const Request &request, const std::string &output, const Interrupted &interrupted) const;
-  /// Of artifacts that were never made, or are gone.
-  void removeStaleLocks() const;
+  /// What processes left that were killed while they compiled.
+  void removeLeftovers() const;
 
   std::string folder_, compiler_;
 };
+
+/// The files that g4c reads when it is given this one: all parts of a split model, by their names, or itself.
+std::vector<std::string> partsOf(const std::string &gguf);
 
 } // namespace g4::tool

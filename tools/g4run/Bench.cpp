@@ -1,14 +1,15 @@
 #include "runtime/api/Bench.h"
 #include "runtime/api/Report.h"
+#include "tools/common/Cli.h"
 #include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 namespace g4::tool {
 namespace {
@@ -60,8 +61,15 @@ std::vector<api::BenchCase> casesOf(const BenchFlags &flags) {
   return cases;
 }
 
-Status writeFile(const std::string &path, const std::string &text) {
-  G4_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+/// Opens what `path` names; nothing for "" and "-".
+Result<std::optional<OutputFile>> openOutput(const std::string &path, FileUses &uses) {
+  if (path.empty() || path == "-")
+    return std::optional<OutputFile>();
+  G4_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, uses));
+  return std::optional(std::move(file));
+}
+
+Status writeAll(OutputFile file, const std::string &text) {
   G4_RETURN_IF_ERROR(file.append(text));
   return file.finish();
 }
@@ -131,13 +139,16 @@ Status printRow(const Measured &m) {
 }
 
 Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
-  for (const std::string &output : {flags.json, flags.profile})
-    G4_RETURN_IF_ERROR(checkOverwrites(output, flags.model.path));
+  FileUses uses = usesOf(flags.model);
+  G4_ASSIGN_OR_RETURN(auto json, openOutput(flags.json, uses));
+  G4_ASSIGN_OR_RETURN(auto profile, openOutput(flags.profile, uses));
   const auto cases = casesOf(flags);
   api::ModelOptions modelOptions;
   modelOptions.maxSessions = *std::max_element(flags.batch.begin(), flags.batch.end());
   modelOptions.holds = true;
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(flags.model, interrupted, modelOptions));
+  for (const api::BenchCase &what : cases)
+    G4_RETURN_IF_ERROR(api::checkBench(*open.model, what));
   const bool table = flags.json != "-";
   if (table)
     printHeading(*open.model);
@@ -147,7 +158,7 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
     Measured measured{what, {}};
     api::BenchOptions options;
     options.repetitions = flags.repetitions;
-    if (!flags.profile.empty()) {
+    if (profile) {
       trace.beginTest(measured);
       options.onTrace = [&](const api::TraceEvent &event) { trace.add(event); };
     }
@@ -167,11 +178,12 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
       G4_RETURN_IF_ERROR(printRow(measured));
     results.push_back(std::move(measured));
   }
+  const std::string text = resultsJson(*open.model, results).dump(1) + "\n";
   if (!table)
-    G4_RETURN_IF_ERROR(OutputFile::standardOutput().append(resultsJson(*open.model, results).dump(1) + "\n"));
-  else if (!flags.json.empty())
-    G4_RETURN_IF_ERROR(writeFile(flags.json, resultsJson(*open.model, results).dump(1) + "\n"));
-  return flags.profile.empty() ? Status() : writeFile(flags.profile, trace.text());
+    G4_RETURN_IF_ERROR(OutputFile::standardOutput().append(text));
+  if (json)
+    G4_RETURN_IF_ERROR(writeAll(*std::move(json), text));
+  return profile ? writeAll(*std::move(profile), trace.text()) : Status();
 }
 
 } // namespace
@@ -181,17 +193,20 @@ void addBench(CLI::App &app, Run &run) {
   CLI::App *command = app.add_subcommand("bench", "Measure the speed of a model");
   command->footer(kNotes);
   addModelFlags(*command, flags->model);
-  const auto addList = [&](const char *name, std::vector<uint32_t> &list, const char *help) {
-    return command->add_option(name, list, help)
-        ->delimiter(',')
+  const auto addList = [&](const char *name, std::vector<uint32_t> &list, uint32_t least, uint32_t most,
+                           const char *help) {
+    command
+        ->add_option_function<std::string>(
+            name, [=, &list](const std::string &text) { list = valid(name, parseList(text, least, most)); },
+            help)
         ->type_name("N,...")
-        ->allow_extra_args(false)
-        ->capture_default_str();
+        ->default_str(std::to_string(list.front()));
   };
-  addList("--prefill", flags->prefill, "Tokens of the prompts to read");
-  addList("--decode", flags->decode, "Tokens to make");
-  addList("--batch", flags->batch, "Sequences at once")->check(CLI::Range(1u, 64u));
-  addList("--depth", flags->depth, "Positions that each sequence holds before");
+  constexpr uint32_t kMost = 1 << 20; // positions: more than any model has
+  addList("--prefill", flags->prefill, 0, kMost, "Tokens of the prompts to read");
+  addList("--decode", flags->decode, 0, kMost, "Tokens to make");
+  addList("--batch", flags->batch, 1, 64, "Sequences at once");
+  addList("--depth", flags->depth, 0, kMost, "Positions that each sequence holds before");
   command->add_option("--reps", flags->repetitions, "Repetitions of each test")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -203,6 +218,8 @@ void addBench(CLI::App &app, Run &run) {
   command->callback([flags, &run] {
     if (casesOf(*flags).empty())
       throw CLI::ValidationError("--prefill and --decode", "leave nothing to measure");
+    if (flags->profile == "-")
+      throw CLI::ValidationError("--profile", "writes a file, not standard output");
     run = [flags](const Interrupted &interrupted) { return runBench(*flags, interrupted); };
   });
 }

@@ -183,7 +183,7 @@ bool Chat::command(const ChatCommand &input) {
     say(input.on ? "the model thinks before it answers" : "the model answers without thinking");
     break;
   case Kind::kSave: {
-    Status saved = checkOverwrites(input.text, options_.model.path);
+    Status saved = usesOf(options_.model).writes(input.text);
     if (saved.ok())
       saved = conversation_.save(input.text);
     saved.ok() ? say("saved " + std::to_string(conversation_.messages.size()) + " messages to " + input.text)

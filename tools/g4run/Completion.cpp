@@ -1,7 +1,5 @@
-#include "tools/common/CommandSpec.h"
-#include "tools/g4run/Program.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/common/Cli.h"
+#include "tools/g4run/Commands.h"
 
 #include <cstdio>
 
@@ -13,7 +11,7 @@ constexpr char kNotes[] = R"(Examples:
   g4run completion zsh > ~/.zfunc/_g4run          # a folder of $fpath
   g4run completion fish > ~/.config/fish/completions/g4run.fish
 
-g4c has its own: g4c --completion=bash.)";
+g4c and g4-runner have their own: g4c --completion=bash.)";
 
 } // namespace
 

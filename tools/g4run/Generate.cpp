@@ -1,3 +1,4 @@
+#include "runtime/base/Text.h"
 #include "tools/common/Npy.h"
 #include "tools/g4run/AnswerPrinter.h"
 #include "tools/g4run/Model.h"
@@ -29,7 +30,7 @@ Result<std::vector<int32_t>> promptIds(const api::Model &model, const GenerateOp
   if (o.chat) {
     G4_ASSIGN_OR_RETURN(request.json, readFile(*o.chat));
     auto ids = model.chatPrompt(request);
-    return ids.ok() ? std::move(ids) : Status(ids.status()).withContext(*o.chat);
+    return ids.ok() ? std::move(ids) : Status(ids.status()).withContext(quotedPath(*o.chat));
   }
   std::string text = o.prompt.value_or("");
   if (o.file) {
@@ -50,33 +51,39 @@ Result<std::vector<int32_t>> forcedExperts(const api::Model &model, const Genera
   G4_ASSIGN_OR_RETURN(auto array, readNpyInts(o.forcedExperts));
   const std::vector<uint64_t> want = {model.layers(), rows, model.expertsUsed()};
   if (array.shape != want)
-    return invalidArgument(o.forcedExperts + ": shape must be [" + std::to_string(want[0]) + " layers, " +
-                           std::to_string(want[1]) + " prompt tokens, " + std::to_string(want[2]) +
-                           " experts used]");
+    return invalidArgument(quotedPath(o.forcedExperts) + ": shape must be [" + std::to_string(want[0]) +
+                           " layers, " + std::to_string(want[1]) + " prompt tokens, " +
+                           std::to_string(want[2]) + " experts used]");
   return std::move(array.values);
 }
 
+/// What is asked about the prompt, and where it goes.
+struct PromptFiles {
+  std::optional<OutputFile> logits;
+  std::optional<TapFiles> taps;
+};
+
 /// Runs the prompt and writes what was asked about it.
-Status feedPrompt(const api::Model &model, api::Session &session, const GenerateOptions &o,
+Status feedPrompt(const api::Model &model, api::Session &session, const GenerateOptions &o, PromptFiles files,
                   std::span<const int32_t> ids, const Interrupted &interrupted) {
   G4_ASSIGN_OR_RETURN(const auto forced, forcedExperts(model, o, ids.size()));
   std::optional<NpyWriter> logits;
-  TapFiles taps;
   Progress progress("prompt", "tokens");
   api::FeedRequest request;
   request.ids = ids;
   request.chunk = o.chunk;
   request.forcedExperts = forced;
-  if (!o.logits.empty() || !o.taps.empty())
+  if (files.logits || files.taps)
     request.want = api::Want::kAll;
   else
     request.want = o.maxTokens == 0u ? api::Want::kNothing : api::Want::kLast;
-  if (!o.logits.empty()) {
-    G4_ASSIGN_OR_RETURN(logits, NpyWriter::create(o.logits, "<f4", ids.size(), model.vocabulary()));
+  if (files.logits) {
+    G4_ASSIGN_OR_RETURN(logits,
+                        NpyWriter::create(*std::move(files.logits), "<f4", ids.size(), model.vocabulary()));
     request.onLogits = [&](std::span<const float> rows) { return logits->append(std::as_bytes(rows)); };
   }
-  if (!o.taps.empty())
-    request.onTap = [&](const api::TapView &tap) { return taps.add(tap); };
+  if (files.taps)
+    request.onTap = [&](const api::TapView &tap) { return files.taps->add(tap); };
   request.onProgress = [&](uint32_t done, uint32_t total) {
     progress.update(done, total);
     return !interrupted();
@@ -84,7 +91,7 @@ Status feedPrompt(const api::Model &model, api::Session &session, const Generate
   G4_RETURN_IF_ERROR(session.feed(request));
   if (logits)
     G4_RETURN_IF_ERROR(logits->finish());
-  return o.taps.empty() ? Status() : taps.write(o.taps);
+  return files.taps ? files.taps->write() : Status();
 }
 
 Result<api::Generation> generate(const api::Model &model, api::Session &session, const GenerateOptions &o,
@@ -138,10 +145,14 @@ void printStats(const api::Model &model, size_t promptTokens, const api::Generat
 } // namespace
 
 Status runGenerate(const GenerateOptions &options, const Interrupted &interrupted) {
-  if (!options.logits.empty())
-    for (const std::string &input :
-         {options.model.path, options.file.value_or(""), options.chat.value_or(""), options.forcedExperts})
-      G4_RETURN_IF_ERROR(checkOverwrites(options.logits, input));
+  FileUses uses =
+      usesOf(options.model, {options.file.value_or(""), options.chat.value_or(""), options.forcedExperts});
+  PromptFiles files;
+  if (!options.logits.empty()) {
+    G4_ASSIGN_OR_RETURN(files.logits, OutputFile::create(options.logits, uses));
+  }
+  if (!options.taps.empty())
+    files.taps.emplace(options.taps, uses);
   Times times;
   auto start = Clock::now();
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted));
@@ -150,7 +161,7 @@ Status runGenerate(const GenerateOptions &options, const Interrupted &interrupte
   G4_ASSIGN_OR_RETURN(const auto session, model->newSession());
   times.load = secondsSince(start);
   start = Clock::now();
-  G4_RETURN_IF_ERROR(feedPrompt(*model, *session, options, ids, interrupted));
+  G4_RETURN_IF_ERROR(feedPrompt(*model, *session, options, std::move(files), ids, interrupted));
   times.prompt = secondsSince(start);
   api::Generation generation;
   if (options.maxTokens != 0u) {

@@ -212,9 +212,7 @@ private:
 
 Status runJsonl(const GenerateOptions &options, const Interrupted &interrupted) {
   const std::string &from = options.jsonl[0], &to = options.jsonl[1];
-  for (const std::string &input : {from, options.model.path})
-    if (to != "-")
-      G4_RETURN_IF_ERROR(checkOverwrites(to, input));
+  FileUses uses = usesOf(options.model, {from == "-" ? "" : from});
   G4_ASSIGN_OR_RETURN(std::string questions, readFile(from));
   api::ModelOptions modelOptions;
   modelOptions.maxSessions = options.parallel;
@@ -224,7 +222,7 @@ Status runJsonl(const GenerateOptions &options, const Interrupted &interrupted) 
   batch.read(in);
   OutputFile out = OutputFile::standardOutput();
   if (to != "-") {
-    G4_ASSIGN_OR_RETURN(out, OutputFile::stream(to));
+    G4_ASSIGN_OR_RETURN(out, OutputFile::stream(to, uses));
   }
   Status writing = batch.write(out);
   const Status ran = [&] {

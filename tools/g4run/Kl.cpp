@@ -66,7 +66,7 @@ Status runKl(const KlOptions &options, const Interrupted &interrupted) {
   G4_ASSIGN_OR_RETURN(const OpenModel model, openModel(mine, interrupted));
   G4_ASSIGN_OR_RETURN(const OpenModel reference, openModel(other, interrupted));
   auto measured = [&] {
-    Progress progress("kl", "windows");
+    Progress progress("kl", "windows", Progress::kLines);
     return api::divergence(*model.model, *reference.model, text, options.window,
                            [&](uint32_t done, uint32_t total) {
                              progress.update(done, total);
@@ -92,7 +92,7 @@ void addKl(CLI::App &app, Run &run) {
   command->add_option("--reference", options->reference, "The model to compare with")
       ->type_name("FILE")
       ->required();
-  command->add_option("-c,--window", options->window, "Tokens per window")->capture_default_str();
+  addWindow(*command, options->window);
   command->add_flag("--json", options->json, "Print the numbers as JSON");
   command->callback([options, &run] {
     run = [options](const Interrupted &interrupted) { return runKl(*options, interrupted); };

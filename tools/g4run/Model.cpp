@@ -1,4 +1,6 @@
 #include "tools/g4run/Model.h"
+#include "runtime/base/Text.h"
+#include "tools/g4run/Interrupt.h"
 
 #include <cstdio>
 #include <cstring>
@@ -16,6 +18,10 @@ std::vector<std::string> splitWords(const std::string &text) {
   return words;
 }
 
+ArtifactCache::Request requestFor(const ModelFlags &flags) {
+  return {flags.path, splitWords(flags.compileOptions), flags.cacheLimit};
+}
+
 } // namespace
 
 bool isGguf(const std::string &path) {
@@ -27,14 +33,27 @@ bool isGguf(const std::string &path) {
 Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interrupted) {
   if (!isGguf(flags.path)) {
     if (!flags.compileOptions.empty())
-      return invalidArgument(flags.path + ": --compile-options is for GGUF files");
+      return invalidArgument(quotedPath(flags.path) + ": --compile-options is for GGUF files");
     return Artifact{flags.path, {}};
   }
   G4_ASSIGN_OR_RETURN(const ArtifactCache cache, ArtifactCache::open());
-  G4_ASSIGN_OR_RETURN(
-      CachedArtifact cached,
-      cache.compiled({flags.path, splitWords(flags.compileOptions), flags.cacheLimit}, interrupted));
+  const DeferredEnd deferred; // else a SIGTERM would leave the lock file
+  G4_ASSIGN_OR_RETURN(CachedArtifact cached,
+                      cache.compiled(requestFor(flags), [&] { return interrupted() || deferred.asked(); }));
   return Artifact{std::move(cached.path), std::move(cached.lock)};
+}
+
+FileUses usesOf(const ModelFlags &flags, std::initializer_list<std::string> inputs) {
+  FileUses uses(inputs);
+  uses.reads(flags.path);
+  if (!isGguf(flags.path))
+    return uses;
+  for (std::string &part : partsOf(flags.path))
+    uses.reads(std::move(part));
+  if (const auto cache = ArtifactCache::open(); cache.ok()) // else opening the model fails
+    if (auto artifact = cache->pathFor(requestFor(flags)); artifact.ok())
+      uses.reads(*std::move(artifact));
+  return uses;
 }
 
 Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/api/g4.h"
+#include "tools/common/Files.h"
 #include "tools/g4run/ArtifactCache.h"
 #include "tools/g4run/Options.h"
 
@@ -20,6 +21,9 @@ bool isGguf(const std::string &path);
 /// Errors: kInvalidArgument (no such file, no compiler), kCancelled, or with an empty message when g4c has
 /// said why.
 Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interrupted);
+
+/// What opening the model reads (all parts of a GGUF file, and its artifact in the cache), and `inputs`.
+FileUses usesOf(const ModelFlags &flags, std::initializer_list<std::string> inputs = {});
 
 struct OpenModel {
   Artifact artifact;

@@ -1,8 +1,6 @@
 #include "tools/g4run/Options.h"
+#include "tools/common/Cli.h"
 
-#include <CLI/CLI.hpp>
-
-#include <charconv>
 #include <limits>
 #include <random>
 #include <sstream>
@@ -10,33 +8,31 @@
 namespace g4::tool {
 namespace {
 
-template <class T> bool parseNumber(std::string_view text, T &out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-/// A value that was parsed, or CLI11's error for `option`.
-template <class T> T valid(const char *option, Result<T> parsed) {
-  if (!parsed.ok())
-    throw CLI::ValidationError(option, parsed.status().message());
-  return *std::move(parsed);
-}
-
 /// "id=bias", or as others write it "id+bias" and "id-bias".
 Result<std::pair<int32_t, float>> parseBias(const std::string &text) {
-  const size_t at = text.find_first_of("=+-");
-  std::pair<int32_t, float> bias{};
-  if (at != std::string::npos) {
-    std::string_view value = std::string_view(text).substr(text[at] == '-' ? at : at + 1);
-    const bool minus = value == "-inf";
-    if (parseNumber(std::string_view(text).substr(0, at), bias.first) &&
-        (minus || parseNumber(value, bias.second))) {
-      if (minus)
-        bias.second = -std::numeric_limits<float>::infinity();
-      return bias;
-    }
-  }
-  return invalidArgument("'" + text + "' is not id=bias");
+  const size_t at = std::min(text.find_first_of("=+-"), text.size());
+  const std::string_view value =
+      at == text.size() ? "" : std::string_view(text).substr(text[at] == '-' ? at : at + 1);
+  const auto id = parseNumber<int32_t>(std::string_view(text).substr(0, at));
+  const auto bias = parseNumber<float>(value);
+  if (!id || !bias)
+    return invalidArgument("'" + text + "' is not id=bias");
+  api::SamplingOptions options;
+  options.logitBias.emplace_back(*id, *bias);
+  G4_RETURN_IF_ERROR(text::Sampler::create(std::move(options)).status());
+  return std::pair(*id, *bias);
+}
+
+/// The range that the sampler allows for one of its options.
+template <class T> CLI::Validator inRange(T api::SamplingOptions::*option) {
+  return CLI::Validator(
+      [option](const std::string &text) -> std::string {
+        api::SamplingOptions options;
+        if (const auto value = parseNumber<T>(text))
+          options.*option = *value;
+        return text::Sampler::create(std::move(options)).status().message();
+      },
+      "");
 }
 
 /// What the cache says itself to g4c, or what would leave it without an artifact.
@@ -56,10 +52,8 @@ std::string checkCompileOptions(const std::string &text) {
 
 /// "0" to "18446744073709551615".
 Result<uint64_t> parseDrawSeed(const std::string &text) {
-  uint64_t seed = 0;
-  if (!parseNumber(text, seed))
-    return invalidArgument("'" + text + "' is no number from 0 to 2^64 - 1");
-  return seed;
+  const auto seed = parseNumber<uint64_t>(text);
+  return seed ? Result<uint64_t>(*seed) : invalidArgument("'" + text + "' is no number from 0 to 2^64 - 1");
 }
 
 void addPrompt(CLI::App &app, GenerateOptions &o) {
@@ -112,11 +106,11 @@ Result<uint64_t> parseSize(const std::string &text) {
     unit.resize(unit.size() - (unit.ends_with("iB") ? 2 : 1));
   static constexpr std::string_view kUnits = "KMGT";
   const size_t power = unit.empty() ? 0 : kUnits.find(unit) + 1;
-  uint64_t value = 0;
-  if (!parseNumber(std::string_view(text).substr(0, digits), value) || unit.size() > 1 ||
-      (power == 0 && !unit.empty()) || value > std::numeric_limits<uint64_t>::max() >> (10 * power))
+  const auto value = parseNumber<uint64_t>(std::string_view(text).substr(0, digits));
+  if (!value || unit.size() > 1 || (power == 0 && !unit.empty()) ||
+      *value > std::numeric_limits<uint64_t>::max() >> (10 * power))
     return invalidArgument("'" + text + "' is no size such as 300M or 50G");
-  return value << (10 * power);
+  return *value << (10 * power);
 }
 
 void addArtifactFlags(CLI::App &app, ModelFlags &flags) {
@@ -166,18 +160,27 @@ void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
   const char *group = "Sampling";
   app.add_option("--temp", flags.temperature,
                  "Temperature; 0 is greedy. Default: the model file's, as for the next three")
+      ->check(inRange(&api::SamplingOptions::temperature))
       ->group(group);
-  app.add_option("--top-k", flags.topK, "Keep the k most probable tokens; 0 is off")->group(group);
+  app.add_option("--top-k", flags.topK, "Keep the k most probable tokens; 0 is off")
+      ->check(inRange(&api::SamplingOptions::topK))
+      ->group(group);
   app.add_option("--top-p", flags.topP, "Keep the most probable tokens that sum to p; 1 is off")
+      ->check(inRange(&api::SamplingOptions::topP))
       ->group(group);
   app.add_option("--min-p", flags.minP, "Keep tokens at least p times as probable as the best; 0 is off")
+      ->check(inRange(&api::SamplingOptions::minP))
       ->group(group);
   app.add_option("--repeat-penalty", flags.repeatPenalty, "Weakens tokens that occurred; 1 is off")
+      ->check(inRange(&api::SamplingOptions::repetitionPenalty))
       ->group(group);
   app.add_option("--presence-penalty", flags.presencePenalty,
                  "Subtracted from logits of tokens that occurred")
+      ->check(inRange(&api::SamplingOptions::presencePenalty))
       ->group(group);
-  app.add_option("--frequency-penalty", flags.frequencyPenalty, "The same, times how often")->group(group);
+  app.add_option("--frequency-penalty", flags.frequencyPenalty, "The same, times how often")
+      ->check(inRange(&api::SamplingOptions::frequencyPenalty))
+      ->group(group);
   app.add_option_function<std::string>(
          "--seed", [&flags](const std::string &text) { flags.seed = valid("--seed", parseDrawSeed(text)); },
          "Seed of the draws; default: random")
@@ -194,6 +197,15 @@ void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
       ->take_all()
       ->allow_extra_args(false)
       ->group(group);
+}
+
+void addWindow(CLI::App &app, uint32_t &window) {
+  const auto check = [](const std::string &text) -> std::string {
+    return parseNumber<uint32_t>(text).value_or(4) < 4 ? "a window has at least 4 tokens" : "";
+  };
+  app.add_option("-c,--window", window, "Tokens per window")
+      ->check(CLI::Validator(check, ""))
+      ->capture_default_str();
 }
 
 void addMaxTokens(CLI::App &app, std::optional<uint32_t> &maxTokens) {

@@ -70,6 +70,9 @@ void checkGenerate(const GenerateOptions &options);
 /// -n: none is "until the model stops".
 void addMaxTokens(CLI::App &app, std::optional<uint32_t> &maxTokens);
 
+/// -c: tokens of the windows into which a text is cut.
+void addWindow(CLI::App &app, uint32_t &window);
+
 /// Bytes: "300M", "50G", "1000". Errors: kInvalidArgument.
 Result<uint64_t> parseSize(const std::string &text);
 

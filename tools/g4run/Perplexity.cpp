@@ -27,7 +27,7 @@ Status runPerplexity(const PerplexityOptions &options, const Interrupted &interr
   G4_ASSIGN_OR_RETURN(const std::string text, readFile(options.text));
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted));
   auto measured = [&] {
-    Progress progress("perplexity", "windows");
+    Progress progress("perplexity", "windows", Progress::kLines);
     return api::perplexity(*open.model, text, options.window, [&](uint32_t done, uint32_t total, double) {
       progress.update(done, total);
       return !interrupted();
@@ -51,7 +51,7 @@ void addPerplexity(CLI::App &app, Run &run) {
   command->add_option("text", options->text, "The text file; '-' is standard input")
       ->type_name("FILE")
       ->required();
-  command->add_option("-c,--window", options->window, "Tokens per window")->capture_default_str();
+  addWindow(*command, options->window);
   command->callback([options, &run] {
     run = [options](const Interrupted &interrupted) { return runPerplexity(*options, interrupted); };
   });

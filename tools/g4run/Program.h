@@ -15,8 +15,4 @@ struct Parsed {
 };
 Parsed parseCommandLine(int argc, char **argv);
 
-struct CommandSpec;
-/// The options of `app` and its commands, for completion and the manual page.
-CommandSpec describe(const CLI::App &app);
-
 } // namespace g4::tool

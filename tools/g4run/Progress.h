@@ -1,4 +1,4 @@
-/// A line on the terminal that says how far a long task is.
+/// Says how far a long task is.
 #pragma once
 
 #include <chrono>
@@ -8,10 +8,14 @@
 namespace g4::tool {
 
 /// Shows "label  45 %  230/512 tokens  81.2 tokens/s  3 s left" on standard error, rewritten in place.
-/// Nothing in the first second, nothing unless standard error is a terminal. Erases itself in the end.
+/// Nothing in the first second. Erases itself in the end. Where standard error is no terminal it shows
+/// nothing, or lines, as asked.
 class Progress {
 public:
-  Progress(std::string label, std::string unit);
+  using Interval = std::chrono::milliseconds;
+  static constexpr Interval kNone{0}, kLines{10'000};
+  /// `lines`: time between lines where there is no terminal.
+  Progress(std::string label, std::string unit, Interval lines = kNone);
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
@@ -20,6 +24,7 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
   std::string label_, unit_;
+  Interval lines_;
   Clock::time_point start_, last_;
   bool terminal_, shown_ = false;
 };

@@ -1,4 +1,5 @@
 #include "tools/g4run/Taps.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Npy.h"
 
 #include <cctype>
@@ -19,6 +20,12 @@ std::string fileName(const std::string &name) {
 } // namespace
 
 Status TapFiles::add(const api::TapView &tap) {
+  if (values_.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    if (error)
+      return invalidArgument("cannot make the folder " + quotedPath(folder_) + ": " + error.message());
+  }
   Value &value = values_.try_emplace(std::string(tap.name), Value{tap.type, tap.columns, {}}).first->second;
   if (value.columns != tap.columns || value.type != tap.type)
     return invalidArgument("tap '" + std::string(tap.name) + "' is two different values of the artifact");
@@ -29,18 +36,20 @@ Status TapFiles::add(const api::TapView &tap) {
   return {};
 }
 
-Status TapFiles::write(const std::string &folder) const {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    return invalidArgument(folder + ": " + error.message());
+Status TapFiles::write() {
+  std::vector<std::pair<const Value *, OutputFile>> files; // all of them, before the first replaces anything
   for (const auto &[name, value] : values_) {
-    const char *type = value.type == api::TapView::Type::kI32 ? "<i4" : "<f4";
-    const std::string path = (std::filesystem::path(folder) / fileName(name)).string();
-    G4_ASSIGN_OR_RETURN(auto file,
-                        NpyWriter::create(path, type, value.bytes.size() / value.columns / 4, value.columns));
-    G4_RETURN_IF_ERROR(file.append(value.bytes));
-    G4_RETURN_IF_ERROR(file.finish());
+    G4_ASSIGN_OR_RETURN(
+        OutputFile file,
+        OutputFile::create((std::filesystem::path(folder_) / fileName(name)).string(), uses_));
+    files.emplace_back(&value, std::move(file));
+  }
+  for (auto &[value, file] : files) {
+    const char *type = value->type == api::TapView::Type::kI32 ? "<i4" : "<f4";
+    const uint64_t rows = value->bytes.size() / value->columns / 4;
+    G4_ASSIGN_OR_RETURN(auto array, NpyWriter::create(std::move(file), type, rows, value->columns));
+    G4_RETURN_IF_ERROR(array.append(value->bytes));
+    G4_RETURN_IF_ERROR(array.finish());
   }
   return {};
 }

@@ -2,6 +2,7 @@
 #include "test/unit/api/ToyFile.h"
 
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sys/stat.h>
@@ -19,7 +20,7 @@ protected:
     fs::create_directory(folder);
     std::ofstream(folder / "g4c") << "#!/bin/sh\necho run >> " << (folder / "runs").string()
                                   << "\ncase $1 in *bad*) "
-                                  << "echo g4c: error: bad >&2; exit 1;; esac\nsleep 0.2\ncp " << path
+                                  << "echo g4c: error: bad >&2; exit 1;; esac\nsleep 0.05\ncp " << path
                                   << " \"$3\"\n";
     fs::permissions(folder / "g4c", fs::perms::owner_all);
     std::ofstream(folder / "model.gguf") << "GGUF";
@@ -87,8 +88,56 @@ TEST_F(ArtifactCacheTest, EveryPartOfASplitModelCounts) {
   EXPECT_EQ(get("m-00001-of-00002.gguf")->path, before);
   std::ofstream(folder / "m-00002-of-00002.gguf") << "GGUF2";
   EXPECT_NE(get("m-00001-of-00002.gguf")->path, before);
-  fs::remove(folder / "m-00002-of-00002.gguf");
+  fs::remove(folder / "m-00002-of-00002.gguf"); // what that means is the compiler's to say
+  EXPECT_NE(get("m-00001-of-00002.gguf")->path, before);
+  EXPECT_EQ(runs(), 3u);
+  fs::remove(folder / "m-00001-of-00002.gguf");
   EXPECT_FALSE(get("m-00001-of-00002.gguf").ok());
+}
+
+TEST_F(ArtifactCacheTest, FilesThatOptionsNameCount) {
+  const std::string rules = folder / "rules";
+  for (const std::vector<std::string> &options :
+       {std::vector<std::string>{"--quantize-rules=" + rules}, {"--quantize-rules", rules}}) {
+    std::ofstream(rules) << "attn q4_0";
+    const std::string before = get("model.gguf", options)->path;
+    std::ofstream(rules) << "attn q4_0, ffn q8_0";
+    EXPECT_NE(get("model.gguf", options)->path, before);
+  }
+}
+
+TEST_F(ArtifactCacheTest, ALongNameWithoutASuffixWorks) {
+  std::string name = "sha256-";
+  while (name.size() < 250)
+    name += "\u00e9";
+  std::ofstream(folder / name) << "GGUF";
+  const auto artifact = get(name);
+  ASSERT_TRUE(artifact.ok()) << artifact.status().message();
+  EXPECT_TRUE(fs::path(artifact->path).filename().string().starts_with("sha256-\u00e9"));
+}
+
+TEST_F(ArtifactCacheTest, AnInterruptEndsTheCompilerAndLeavesNothing) {
+  std::ofstream(folder / "g4c") << "#!/bin/sh\ntouch \"${3%/*}/.${3##*/}.0123.tmp\" " << folder / "started"
+                                << "\nexec sleep 100\n";
+  testing::internal::CaptureStderr();
+  const auto stopped =
+      cache().compiled({folder / "model.gguf", {}, 1 << 30}, [&] { return fs::exists(folder / "started"); });
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(stopped.status().code(), Code::kCancelled);
+  EXPECT_TRUE(fs::is_empty(folder / "cache"));
+}
+
+TEST_F(ArtifactCacheTest, AnInterruptEndsTheWaitForAnotherProcess) {
+  const std::string artifact = *cache().pathFor({folder / "model.gguf", {}, 1 << 30});
+  fs::create_directories(folder / "cache");
+  const auto other =
+      CacheLock::tryLock(fs::path(artifact).replace_extension(".lock"), CacheLock::Mode::kExclusive);
+  ASSERT_TRUE(other.ok() && *other);
+  testing::internal::CaptureStderr();
+  const auto stopped = cache().compiled({folder / "model.gguf", {}, 1 << 30}, [] { return true; });
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(stopped.status().code(), Code::kCancelled);
+  EXPECT_EQ(runs(), 0u);
 }
 
 TEST_F(ArtifactCacheTest, ADamagedArtifactIsMadeAnew) {

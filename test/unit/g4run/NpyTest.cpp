@@ -25,8 +25,15 @@ protected:
 
 const std::vector<int32_t> kValues = {1, -2, 3, 4, 5, 6};
 
+OutputFile open(const std::string &path) {
+  FileUses uses;
+  auto file = OutputFile::create(path, uses);
+  EXPECT_TRUE(file.ok()) << file.status().message();
+  return *std::move(file);
+}
+
 void write(const std::string &path) {
-  auto file = NpyWriter::create(path, "<i4", 2, 3);
+  auto file = NpyWriter::create(open(path), "<i4", 2, 3);
   ASSERT_TRUE(file.ok()) << file.status().message();
   ASSERT_TRUE(file->append(std::as_bytes(std::span(kValues).first(3))).ok());
   ASSERT_TRUE(file->append(std::as_bytes(std::span(kValues).last(3))).ok());
@@ -48,7 +55,7 @@ TEST_F(NpyTest, TheHeaderIsAMultipleOf64AsTheFormatWants) {
 
 TEST_F(NpyTest, AnUnfinishedFileIsRemoved) {
   {
-    auto file = NpyWriter::create(path, "<f4", 2, 3);
+    auto file = NpyWriter::create(open(path), "<f4", 2, 3);
     ASSERT_TRUE(file.ok());
     EXPECT_EQ(file->finish().code(), Code::kInternal);
   }
@@ -58,7 +65,7 @@ TEST_F(NpyTest, AnUnfinishedFileIsRemoved) {
 TEST_F(NpyTest, AnOlderFileStaysUntilTheNewOneIsComplete) {
   overwrite("older");
   {
-    auto file = NpyWriter::create(path, "<f4", 2, 3);
+    auto file = NpyWriter::create(open(path), "<f4", 2, 3);
     ASSERT_TRUE(file.ok());
   }
   EXPECT_EQ(contents(), "older");
@@ -68,18 +75,18 @@ TEST_F(NpyTest, AnOlderFileStaysUntilTheNewOneIsComplete) {
 
 TEST_F(NpyTest, APipeGetsTheBytesAndIsNeverRemoved) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   write(path);
   char bytes[1024];
   EXPECT_EQ(read(reader, bytes, sizeof bytes) % 64, 24);
-  (void)NpyWriter::create(path, "<f4", 2, 3); // never finished
+  (void)NpyWriter::create(open(path), "<f4", 2, 3); // never finished
   EXPECT_TRUE(std::filesystem::is_fifo(path));
   close(reader);
 }
 
 TEST_F(NpyTest, MoreThanTheShapeIsRefused) {
-  auto file = NpyWriter::create(path, "<i4", 1, 3);
+  auto file = NpyWriter::create(open(path), "<i4", 1, 3);
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->append(std::as_bytes(std::span(kValues))).code(), Code::kInternal);
 }

@@ -1,8 +1,7 @@
 #include "tools/g4run/Options.h"
-#include "tools/common/CommandSpec.h"
+#include "tools/common/Cli.h"
 #include "tools/g4run/Program.h"
 
-#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,6 +76,8 @@ TEST(OptionsTest, EveryCommandHasAParserAndADescription) {
                                              {"kl", "m.g4m", "--reference", "n.g4m", "t.txt"},
                                              {"tokenize", "m.g4m", "text", "--show"},
                                              {"bench", "m.g4m", "--batch", "1,2", "--depth", "0"},
+                                             {"perplexity", "m.g4m", "t.txt", "-c", "4"},
+                                             {"m.g4m", "-p", "x", "--temp", "0", "--top-p", "1"},
                                              {"cache", "list"},
                                              {"cache", "clear"},
                                              {"completion", "zsh"},
@@ -170,6 +171,21 @@ TEST(OptionsTest, BadUsageIsOneLineAndExitCode2) {
       {"tokenize", "m.g4m", "--plain", "--detokenize"},
       {"bench", "m.g4m", "--prefill", "0", "--decode", "0"},
       {"bench", "m.g4m", "--batch", "x"},
+      {"bench", "m.g4m", "--prefill", "8,,9"},
+      {"bench", "m.g4m", "--prefill", "8,"},
+      {"bench", "m.g4m", "--depth", ""},
+      {"bench", "m.g4m", "--depth", "-1"},
+      {"bench", "m.g4m", "--profile", "-"},
+      {"perplexity", "m.g4m", "t.txt", "-c", "0"},
+      {"kl", "m.g4m", "--reference", "n.g4m", "t.txt", "-c", "3"},
+      {"chat", "m.g4m", "--top-k", "-1"},
+      {"m.g4m", "-p", "x", "--temp", "-1"},
+      {"m.g4m", "-p", "x", "--temp", "nan"},
+      {"m.g4m", "-p", "x", "--top-p", "2"},
+      {"m.g4m", "-p", "x", "--min-p", "-0.1"},
+      {"m.g4m", "-p", "x", "--repeat-penalty", "0"},
+      {"m.g4m", "-p", "x", "--presence-penalty", "inf"},
+      {"m.g4m", "-p", "x", "--logit-bias", "3=inf"},
       {"cache"},
       {"cache", "burn"},
       {"completion", "tcsh"}};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 namespace g4::tool {
@@ -28,11 +29,32 @@ protected:
   std::filesystem::path folder;
 };
 
+TEST_F(TapsTest, NoInputIsReplaced) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "a.npy") << "model";
+  FileUses uses{folder / "a.npy"};
+  TapFiles taps(folder, uses);
+  ASSERT_TRUE(taps.add(view("0", {1, 2, 3})).ok()); // the first file
+  ASSERT_TRUE(taps.add(view("a", {1, 2, 3})).ok());
+  EXPECT_NE(taps.write().message().find("is the input"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(folder / "a.npy"), 5u);
+  EXPECT_FALSE(std::filesystem::exists(folder / "0.npy"));
+}
+
+TEST_F(TapsTest, NamesThatAreOneFileAreAnError) {
+  FileUses uses;
+  TapFiles taps(folder, uses);
+  ASSERT_TRUE(taps.add(view("a.b", {1, 2, 3})).ok());
+  ASSERT_TRUE(taps.add(view("a/b", {1, 2, 3})).ok());
+  EXPECT_EQ(taps.write().code(), Code::kInvalidArgument);
+}
+
 TEST_F(TapsTest, RowsOfSeveralStepsAreJoinedWithoutGaps) {
-  TapFiles taps;
+  FileUses uses;
+  TapFiles taps(folder / "new", uses);
   ASSERT_TRUE(taps.add(view("idx", {1, 2, -1, 3, 4, -1})).ok());
   ASSERT_TRUE(taps.add(view("idx", {5, 6, -1})).ok());
-  ASSERT_TRUE(taps.write(folder / "new").ok());
+  ASSERT_TRUE(taps.write().ok());
   auto array = readNpyInts(folder / "new" / "idx.npy");
   ASSERT_TRUE(array.ok()) << array.status().message();
   EXPECT_EQ(array->shape, (std::vector<uint64_t>{3, 2}));
@@ -40,21 +62,24 @@ TEST_F(TapsTest, RowsOfSeveralStepsAreJoinedWithoutGaps) {
 }
 
 TEST_F(TapsTest, NamesCannotLeaveTheFolder) {
-  TapFiles taps;
+  FileUses uses;
+  TapFiles taps(folder / "new", uses);
   ASSERT_TRUE(taps.add(view("../../evil/x", {1, 2, 3})).ok());
-  ASSERT_TRUE(taps.write(folder).ok());
-  EXPECT_TRUE(std::filesystem::exists(folder / "______evil_x.npy"));
+  ASSERT_TRUE(taps.write().ok());
+  EXPECT_TRUE(std::filesystem::exists(folder / "new" / "______evil_x.npy"));
 }
 
 TEST_F(TapsTest, OneNameForTwoShapesIsAnError) {
-  TapFiles taps;
+  FileUses uses;
+  TapFiles taps(folder / "new", uses);
   ASSERT_TRUE(taps.add(view("a", {1, 2, 3})).ok());
   EXPECT_EQ(taps.add(view("a", {1, 2, 3}, 3)).code(), Code::kInvalidArgument);
 }
 
 TEST_F(TapsTest, AFolderThatCannotBeMadeIsAnError) {
-  TapFiles taps;
-  EXPECT_EQ(taps.write("/proc/no-such-folder").code(), Code::kInvalidArgument);
+  FileUses uses;
+  TapFiles taps("/proc/no-such-folder", uses);
+  EXPECT_EQ(taps.add(view("a", {1, 2, 3})).code(), Code::kInvalidArgument);
 }
 
 } // namespace
