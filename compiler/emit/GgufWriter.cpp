@@ -9,7 +9,6 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 #include <algorithm>
@@ -70,8 +69,6 @@ public:
   Status run() {
     G4_ASSIGN_OR_RETURN(rows, weights::WeightRows::open(module));
     for (auto name : module->getAttrOfType<ArrayAttr>(gguf::kFilesAttr).getAsRange<StringAttr>()) {
-      if (llvm::sys::fs::equivalent(name.getValue(), options.output))
-        return invalidArgument(quotedPath(options.output) + " is what is read: give the new file another name");
       G4_ASSIGN_OR_RETURN(std::unique_ptr<gguf::File> file, gguf::File::open(name.str(), {}));
       files.push_back(std::move(file));
     }

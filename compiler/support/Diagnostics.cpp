@@ -32,8 +32,8 @@ std::optional<StringRef> findTensorName(Location loc) {
   return std::nullopt;
 }
 
-DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, raw_ostream &stream)
-    : context_(context), stream_(stream) {
+DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context, raw_ostream &stream, std::string program)
+    : context_(context), stream_(stream), program_(std::move(program)) {
   handler_ = context->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
     print(diagnostic);
     return success();
@@ -48,9 +48,12 @@ void DiagnosticPrinter::print(Diagnostic &diagnostic) {
   std::string message = diagnostic.str();
   if (auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>()) {
     stream_ << file.getFilename().getValue() << ":";
-    if (file.getFilename().getValue().ends_with(".mlir")) // in a GGUF file "lines" are tensors, which have names
+    if (file.getFilename().getValue().ends_with(
+            ".mlir")) // in a GGUF file "lines" are tensors, which have names
       stream_ << file.getLine() << ":" << file.getColumn() << ":";
     stream_ << " ";
+  } else if (!program_.empty()) {
+    stream_ << program_ << ": ";
   }
   stream_ << severityName(diagnostic.getSeverity()) << ": " << message;
   std::optional<StringRef> tensor = findTensorName(diagnostic.getLocation());

@@ -19,7 +19,7 @@ std::optional<llvm::StringRef> findTensorName(mlir::Location loc);
 /// are called notes, as people do. Owner: borrows `context` and `stream`, which must outlive it.
 class DiagnosticPrinter {
 public:
-  DiagnosticPrinter(mlir::MLIRContext *context, llvm::raw_ostream &stream);
+  DiagnosticPrinter(mlir::MLIRContext *context, llvm::raw_ostream &stream, std::string program = {});
   ~DiagnosticPrinter();
   DiagnosticPrinter(const DiagnosticPrinter &) = delete;
   DiagnosticPrinter &operator=(const DiagnosticPrinter &) = delete;
@@ -31,6 +31,7 @@ private:
 
   mlir::MLIRContext *context_;
   llvm::raw_ostream &stream_;
+  std::string program_;
   unsigned errors_ = 0;
   mlir::DiagnosticEngine::HandlerID handler_;
 };

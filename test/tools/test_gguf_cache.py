@@ -63,7 +63,7 @@ class GgufCache(Case):
             self.equal((said, answer), ("", results[0][0]), "found again")
             self.equal(self.artifacts(folder)[0].stat().st_ino, made, "the same file")
             listing, _ = self.call(folder, "cache", "list")
-            self.equal(first.name in listing and "1 artifacts" in listing, True, listing)
+            self.equal(first.name in listing and "in 1 artifact in " in listing, True, listing)
 
             # Other options and another state of the file are other artifacts.
             _, said = self.call(folder, "inspect", model, "--compile-options=--activations=f32 --kv=f32")

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,6 +60,12 @@ Result<std::string> readFile(const std::string &path) {
   if (!standard)
     ::close(fd);
   return status.ok() ? Result<std::string>(std::move(text)) : status;
+}
+
+bool isGguf(const std::string &path) {
+  char magic[4] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(magic, sizeof magic) && std::string_view(magic, sizeof magic) == "GGUF";
 }
 
 //===- FileUses

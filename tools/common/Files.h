@@ -15,6 +15,9 @@ namespace g4::tool {
 /// reading.
 Result<std::string> readFile(const std::string &path);
 
+/// Whether a file begins as GGUF files do, whatever its name.
+bool isGguf(const std::string &path);
+
 /// The files that one command reads and writes: no output may replace an input or another output, by whatever
 /// name.
 class FileUses {

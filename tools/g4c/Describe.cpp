@@ -11,7 +11,7 @@ tool::CommandSpec describe(cl::OptionCategory &category, StringRef overview,
   tool::CommandSpec spec;
   spec.name = "g4c";
   spec.summary = summary.str();
-  spec.notes = "Examples:\n" + examples.rtrim().str() + "\n\nExit codes: 0 success, 1 bad input, 2 bad usage, 3 a bug of ours.";
+  spec.notes = "Examples:\n" + examples.rtrim().str() + "\n\nExit codes: 0 success, 1 failure, 2 bad usage, 3 a bug of ours.";
   spec.positionals.push_back({{}, "FILE", "model.gguf, or a stage that --emit printed", {}});
   spec.options.push_back({{"--help"}, "", "Print this help", {}});
   spec.options.push_back({{"--version"}, "", "Print the version", {}});

@@ -7,14 +7,17 @@
 #include "dialects/exec/ExecDialect.h"
 #include "dialects/gemma/GemmaDialect.h"
 #include "dialects/tile/TileDialect.h"
+#include "runtime/base/Text.h"
+#include "tools/common/Files.h"
+#include "tools/common/LlvmTool.h"
 #include "tools/g4c/DryRun.h"
 #include "tools/g4c/Options.h"
 #include "tools/g4c/Report.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/Path.h"
 
 #include <future>
 
@@ -59,20 +62,55 @@ FailureOr<std::vector<emit::CodeVariant>> compileAll(ModuleOp module, const g4c:
   return result;
 }
 
-LogicalResult write(StringRef path, function_ref<void(llvm::raw_ostream &)> print) {
-  std::error_code error;
-  llvm::ToolOutputFile file(path, error, llvm::sys::fs::OF_None);
-  if (error)
-    return g4c::fail(path + ": " + error.message());
-  print(file.os());
-  file.os().flush();
-  if (file.os().has_error()) {
-    std::string message = file.os().error().message();
-    file.os().clear_error();
-    return g4c::fail(path + ": " + message);
-  }
-  file.keep();
-  return success();
+/// Where the result goes; "-": standard output.
+std::string outputOf(const g4c::Options &o) {
+  if (!o.output.empty())
+    return o.output;
+  if (o.emit != g4c::Emit::kArtifact)
+    return "-";
+  SmallString<128> path(o.inputs.front());
+  llvm::sys::path::replace_extension(path, ".g4m");
+  return path.str().str();
+}
+
+/// All files that are read: those given, and those that the module names, such as the other parts of a split model.
+tool::FileUses usesOf(ModuleOp module, const g4c::Options &o) {
+  tool::FileUses uses{o.pipeline.gemma.rules, o.pipeline.gemma.imatrix};
+  for (const std::string &input : o.inputs)
+    uses.reads(input);
+  if (auto files = module->getAttrOfType<ArrayAttr>(gguf::kFilesAttr))
+    for (auto name : files.getAsRange<StringAttr>())
+      uses.reads(name.str());
+  return uses;
+}
+
+LogicalResult check(const Status &status) {
+  // Without a message: who was to read the output has left.
+  return status.ok() ? success() : status.message().empty() ? failure() : g4c::fail(status.message());
+}
+
+/// Opens `path` before the work whose text goes there.
+FailureOr<tool::OutputFile> open(const std::string &path, tool::FileUses &uses) {
+  if (path == "-")
+    return tool::OutputFile::standardOutput();
+  auto file = tool::OutputFile::create(path, uses);
+  if (!file.ok())
+    return check(file.status());
+  return *std::move(file);
+}
+
+LogicalResult write(tool::OutputFile file, function_ref<void(llvm::raw_ostream &)> print) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os);
+  return success(succeeded(check(file.append(text))) && succeeded(check(file.finish())));
+}
+
+/// Finds out before the work whether a file can be made, without making it.
+LogicalResult checkOutput(const std::string &path, tool::FileUses &uses) {
+  if (Status status = uses.writes(path); !status.ok())
+    return check(status);
+  return check(AtomicFile::create(path).status());
 }
 
 LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
@@ -82,47 +120,56 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
     return failure();
   std::optional<Stage> from = stageOf(*module);
   if (!from)
-    return g4c::fail(o.inputs.front() + " holds neither a gemma.model nor an exec.program");
+    return g4c::fail(quotedPath(o.inputs.front()) + " holds neither a gemma.model nor an exec.program");
   if (*from != Stage::kGguf && o.quantizes())
-    return g4c::fail(o.inputs.front() + " is past the stage in which weights are quantised: start from the GGUF file");
+    return g4c::fail(quotedPath(o.inputs.front()) + " is past the stage in which weights are quantised: start from the GGUF file");
+  const std::string output = outputOf(o);
+  tool::FileUses uses = usesOf(*module, o);
   if (o.emit == g4c::Emit::kGgufFile) {
+    if (failed(checkOutput(output, uses)))
+      return failure();
     if (*from == Stage::kGguf &&
         failed(runPasses(*module, [&](OpPassManager &pm) { gemma::buildQuantizePipeline(pm, o.pipeline.gemma); })))
       return failure();
     progress.phase("writing tensors");
-    return emit::writeGguf(*module, {o.output, [&](uint64_t done, uint64_t all) { progress.bytes(done, all); }});
+    return emit::writeGguf(*module, {output, [&](uint64_t done, uint64_t all) { progress.bytes(done, all); }});
   }
   Stage last = o.emit == g4c::Emit::kGguf    ? Stage::kGguf
                : o.emit == g4c::Emit::kGemma ? Stage::kGemma
                : o.emit == g4c::Emit::kExec || o.dryRun ? Stage::kExec
                                                         : Stage::kTile;
-  if (failed(runPasses(*module, [&](OpPassManager &pm) { buildPipeline(pm, *from, last, o.pipeline); })))
-    return failure();
+  auto runStages = [&] {
+    return runPasses(*module, [&](OpPassManager &pm) { buildPipeline(pm, *from, last, o.pipeline); });
+  };
   if (o.dryRun) {
+    if (failed(runStages()))
+      return failure();
     auto plan = emit::planArtifact(*module);
     if (failed(plan))
       return failure();
-    o.json ? g4c::printPlanJson(*plan, llvm::outs()) : g4c::printPlan(*plan, llvm::outs());
-    return success();
-  }
-  StringRef output = o.output.empty() && o.emit != g4c::Emit::kArtifact ? StringRef("-") : StringRef(o.output);
-  if (o.emit != g4c::Emit::kArtifact && o.emit < g4c::Emit::kLlvm)
-    return write(output, [&](llvm::raw_ostream &os) {
-      module->print(os, OpPrintingFlags().enableDebugInfo(true, false));
-      os << "\n";
+    return write(tool::OutputFile::standardOutput(), [&](llvm::raw_ostream &os) {
+      o.json ? g4c::printPlanJson(*plan, os) : g4c::printPlan(*plan, os);
     });
+  }
   if (o.emit != g4c::Emit::kArtifact) {
+    auto file = open(output, uses);
+    if (failed(file) || failed(runStages()))
+      return failure();
+    if (o.emit < g4c::Emit::kLlvm)
+      return write(*std::move(file), [&](llvm::raw_ostream &os) {
+        module->print(os, OpPrintingFlags().enableDebugInfo(true, false));
+        os << "\n";
+      });
     auto kind = o.emit == g4c::Emit::kLlvm  ? cpu::Output::kLlvmIr
                 : o.emit == g4c::Emit::kAsm ? cpu::Output::kAssembly
                                             : cpu::Output::kObject;
     auto text = compileFor(*module, *cpu::findVariant(o.cpus.front()), kind);
     if (failed(text))
       return failure();
-    return write(output, [&](llvm::raw_ostream &os) { os << *text; });
+    return write(*std::move(file), [&](llvm::raw_ostream &os) { os << *text; });
   }
-  std::string artifact = o.output;
-  if (artifact.empty())
-    artifact = StringRef(o.inputs.front()).rsplit('.').first.str() + ".g4m";
+  if (failed(checkOutput(output, uses)) || failed(runStages()))
+    return failure();
   progress.phase("packing weights");
   auto packed = [&](uint64_t done, uint64_t all) { progress.bytes(done, all); };
   // Meanwhile, code is generated: that keeps the cores busy, and the weights the disk.
@@ -132,12 +179,14 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
     progress.phase("generating code");
     return code.get();
   };
-  return emit::emitArtifact(*module, getCode, {artifact, g4c::producer(), o.weightsMissing, packed});
+  return emit::emitArtifact(*module, getCode, {output, g4c::producer(), o.weightsMissing, packed});
 }
 
 } // namespace
 
 int g4c::run(int argc, char **argv) {
+  tool::reserveStandardStreams();
+  tool::reportFatalErrors("g4c");
   Options options = parseOptions(argc, argv);
   DialectRegistry registry;
   registry.insert<gguf::GgufDialect, gemma::GemmaDialect, exec::ExecDialect, tile::TileDialect>();
@@ -145,6 +194,6 @@ int g4c::run(int argc, char **argv) {
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
   context.printOpOnDiagnostic(false); // an error is one line
-  support::DiagnosticPrinter printer(&context, llvm::errs());
+  support::DiagnosticPrinter printer(&context, llvm::errs(), "g4c");
   return succeeded(compile(context, options)) ? 0 : 1;
 }

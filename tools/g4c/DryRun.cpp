@@ -66,16 +66,15 @@ void printPlan(const emit::Plan &plan, raw_ostream &os) {
   os << header.facts->name << " (" << header.facts->architecture << "), from " << header.facts->source << "\n";
   os << "\nartifact, without code\n";
   for (const auto &[name, place] : placesOf(header))
-    os << "  weights, " << left_justify(name, 12) << format(" %5llu, ", (unsigned long long)place.count)
-       << Bytes{place.bytes} << "\n";
-  os << "  tokenizer                    " << Bytes{plan.tokenizerBytes} << "\n";
-  os << "  together                     " << Bytes{plan.weightBytes + plan.tokenizerBytes} << "\n";
+    os << "  weights, " << left_justify(name, 10) << " " << place.count << ", " << Bytes{place.bytes} << "\n";
+  os << "  tokenizer           " << Bytes{plan.tokenizerBytes} << "\n";
+  os << "  together            " << Bytes{plan.weightBytes + plan.tokenizerBytes} << "\n";
   os << "\nmemory\n";
   for (const KvUse &use : kvOf(header))
-    os << "  K/V, " << left_justify(use.name, 8) << format("        %3u layers, ", use.layers)
+    os << "  K/V, " << left_justify(use.name, 14) << " " << use.layers << (use.layers == 1 ? " layer, " : " layers, ")
        << Bytes{use.bytesPerToken} << " per token" << (use.name == "sliding" ? ", of the window only" : "") << "\n";
   for (const auto &program : header.programs)
-    os << "  workspace, " << left_justify(program->name, 10) << " " << Bytes{program->arena_bytes}
+    os << "  workspace, " << left_justify(program->name, 8) << " " << Bytes{program->arena_bytes}
        << format(", %.3f of the peak of live bytes\n",
                  program->peak_live_bytes ? double(program->arena_bytes) / double(program->peak_live_bytes) : 0.0);
   for (const auto &program : header.programs)

@@ -5,6 +5,7 @@
 #include "passes/exec/Passes.h"
 #include "passes/gemma/Passes.h"
 #include "passes/lower/Passes.h"
+#include "tools/common/LlvmTool.h"
 #include "tools/g4c/Describe.h"
 #include "tools/g4c/Report.h"
 
@@ -12,17 +13,13 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/Path.h"
 
 namespace cl = llvm::cl;
 
 namespace g4::g4c {
 namespace {
 
-[[noreturn]] void usage(const llvm::Twine &message) {
-  llvm::errs() << "g4c: " << message << " (see g4c --help)\n";
-  exit(2);
-}
+[[noreturn]] void usage(const llvm::Twine &message) { tool::badUsage("g4c", message); }
 
 const char *kOverview =
     "g4c: compiles a Gemma 4 GGUF file into an artifact for g4run\n\n"
@@ -123,16 +120,7 @@ Options parseOptions(int argc, char **argv) {
   mlir::registerMLIRContextCLOptions();
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << producer() << "\n"; });
-  std::string message;
-  llvm::raw_string_ostream errors(message);
-  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &errors)) {
-    llvm::StringRef first(message);
-    first.consume_front((llvm::sys::path::filename(argv[0]) + ": ").str());
-    first = first.split('\n').first.trim();
-    if (first.empty())
-      exit(2); // a value that does not parse: LLVM has said so by itself
-    usage(first);
-  }
+  tool::parseLlvmOptions("g4c", argc, argv, kOverview);
 
   describeAndExit(*line);
   if (inputs.empty())

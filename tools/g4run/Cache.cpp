@@ -1,3 +1,4 @@
+#include "runtime/base/Text.h"
 #include "tools/g4run/ArtifactCache.h"
 #include "tools/g4run/ReportText.h"
 
@@ -20,6 +21,10 @@ Examples:
   g4run cache list
   g4run cache clear)";
 
+std::string counted(size_t artifacts) {
+  return std::to_string(artifacts) + (artifacts == 1 ? " artifact" : " artifacts");
+}
+
 Status list() {
   G4_ASSIGN_OR_RETURN(const ArtifactCache cache, ArtifactCache::open());
   uint64_t total = 0;
@@ -34,8 +39,8 @@ Status list() {
                 std::filesystem::path(entry.path).filename().c_str());
     total += entry.bytes;
   }
-  std::printf("%12s  in %zu artifacts in %s\n", bytesText(total).c_str(), entries.size(),
-              cache.folder().c_str());
+  std::printf("%12s  in %s in %s\n", bytesText(total).c_str(), counted(entries.size()).c_str(),
+              quotedPath(cache.folder()).c_str());
   return {};
 }
 
@@ -45,9 +50,9 @@ Status clear() {
   uint64_t bytes = 0;
   for (const CacheEntry &entry : removed)
     bytes += entry.bytes;
-  std::printf("removed %zu artifacts, %s\n", removed.size(), bytesText(bytes).c_str());
+  std::printf("removed %s, %s\n", counted(removed.size()).c_str(), bytesText(bytes).c_str());
   if (const size_t left = cache.entries().size())
-    std::printf("%zu are in use and stay\n", left);
+    std::printf("%s left: in use, or in a folder that cannot be written\n", counted(left).c_str());
   return {};
 }
 

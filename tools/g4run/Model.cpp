@@ -3,8 +3,6 @@
 #include "tools/g4run/Interrupt.h"
 
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <sstream>
 
 namespace g4::tool {
@@ -23,12 +21,6 @@ ArtifactCache::Request requestFor(const ModelFlags &flags) {
 }
 
 } // namespace
-
-bool isGguf(const std::string &path) {
-  char magic[4] = {};
-  std::ifstream file(path, std::ios::binary);
-  return file.read(magic, sizeof magic) && std::memcmp(magic, "GGUF", 4) == 0;
-}
 
 Result<Artifact> findArtifact(const ModelFlags &flags, const Interrupted &interrupted) {
   if (!isGguf(flags.path)) {

@@ -14,9 +14,6 @@ struct Artifact {
   CacheLock lock; ///< of one in the cache
 };
 
-/// Whether the file is one that is compiled first.
-bool isGguf(const std::string &path);
-
 /// `flags.path` itself, or for a GGUF file what the cache has for it, compiled if need be.
 /// Errors: kInvalidArgument (no such file, no compiler), kCancelled, or with an empty message when g4c has
 /// said why.

@@ -236,7 +236,7 @@ void checkGenerate(const GenerateOptions &o) {
   const bool message = o.prompt || o.file;
   if (o.prompt.has_value() + o.file.has_value() + o.chat.has_value() + !o.ids.empty() + !o.jsonl.empty() > 1)
     throw CLI::ValidationError("-p, -f, --chat, --ids and --jsonl", "are alternatives");
-  if (!message && !o.chat && o.ids.empty() && o.jsonl.empty())
+  if (!o.prompted())
     throw CLI::RequiredError("one of -p, -f, --chat, --ids and --jsonl");
   if ((o.raw || !o.system.empty() || o.think) && !message)
     throw CLI::ValidationError("--raw, --system and --think", "go with -p or -f only");

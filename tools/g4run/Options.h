@@ -61,6 +61,9 @@ struct GenerateOptions {
   std::string logits, taps, forcedExperts;
   bool printIds = false, stats = false;
   uint32_t chunk = 0, parallel = 8;
+
+  /// Whether there is a prompt of any kind.
+  bool prompted() const { return prompt || file || chat || !ids.empty() || !jsonl.empty(); }
 };
 /// Declares them on `app`. Throws CLI11's errors while parsing; checkGenerate throws what can be said only in
 /// the end.

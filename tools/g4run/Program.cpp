@@ -1,6 +1,9 @@
 #include "tools/g4run/Program.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Cli.h"
 #include "tools/g4run/Options.h"
+
+#include <filesystem>
 
 namespace g4::tool {
 namespace {
@@ -42,6 +45,8 @@ Parsed parseCommandLine(int argc, char **argv) {
       return;
     if (options->model.path.empty())
       throw CLI::RequiredError("model");
+    if (!options->prompted() && !std::filesystem::exists(options->model.path))
+      throw CLI::ValidationError(quotedPath(options->model.path), "neither a command nor a file");
     checkGenerate(*options);
   });
   if (code)

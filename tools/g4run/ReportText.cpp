@@ -76,12 +76,12 @@ void addCode(const api::Report &r, std::string &out) {
 void addMemory(const api::Report &r, std::string &out) {
   out += "\nmemory\n";
   for (const api::WeightPlaceReport &p : r.places)
-    add(out, "  weights, %-12s %4llu, %s\n", p.place.c_str(), Ull(p.count), bytesText(p.bytes).c_str());
+    add(out, "  weights, %-10s %llu, %s\n", p.place.c_str(), Ull(p.count), bytesText(p.bytes).c_str());
   for (const api::KvClassReport &c : r.kv)
-    add(out, "  K/V, %-8s        %3u layers, %s per token%s\n", c.name.c_str(), c.layers,
+    add(out, "  K/V, %-14s %u layer%s, %s per token%s\n", c.name.c_str(), c.layers, c.layers == 1 ? "" : "s",
         bytesText(c.bytesPerToken).c_str(), c.name == "sliding" ? ", of the window only" : "");
   for (const api::ProgramReport &p : r.programs)
-    add(out, "  workspace, %-10s %s, %.3f of the peak of live bytes\n", p.name.c_str(),
+    add(out, "  workspace, %-8s %s, %.3f of the peak of live bytes\n", p.name.c_str(),
         bytesText(p.arenaBytes).c_str(),
         p.peakLiveBytes ? double(p.arenaBytes) / double(p.peakLiveBytes) : 0.0);
 }
