@@ -9,7 +9,7 @@
 #include "dialects/tile/TileDialect.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Files.h"
-#include "tools/common/LlvmTool.h"
+#include "tools/llvm/LlvmTool.h"
 #include "tools/g4c/DryRun.h"
 #include "tools/g4c/Options.h"
 #include "tools/g4c/Report.h"

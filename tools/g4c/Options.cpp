@@ -5,7 +5,7 @@
 #include "passes/exec/Passes.h"
 #include "passes/gemma/Passes.h"
 #include "passes/lower/Passes.h"
-#include "tools/common/LlvmTool.h"
+#include "tools/llvm/LlvmTool.h"
 #include "tools/g4c/Describe.h"
 #include "tools/g4c/Report.h"
 

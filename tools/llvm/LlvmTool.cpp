@@ -1,4 +1,4 @@
-#include "tools/common/LlvmTool.h"
+#include "tools/llvm/LlvmTool.h"
 #include "tools/common/CommandLine.h"
 
 #include "llvm/Support/CommandLine.h"
