@@ -2,38 +2,15 @@
 
 #include "compiler/reference/Npy.h"
 #include "runtime/base/Text.h"
+#include "tools/common/CommandLine.h"
 
-#include <charconv>
 #include <filesystem>
 
 namespace g4 {
 namespace {
 
-template <class T> Result<std::vector<T>> parseNumbers(std::string_view name, std::string_view text) {
-  std::vector<T> numbers;
-  const char *at = text.data(), *end = text.data() + text.size();
-  while (at < end) {
-    T number;
-    auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || (next != end && *next != ','))
-      return invalidArgument(std::string(name) + ": expected numbers with commas between, found " +
-                             quotedName(text));
-    numbers.push_back(number);
-    at = next + (next != end);
-  }
-  return numbers;
-}
-
-Status readFlags(gemma::ModelOp model, const EvaluateFlags &flags, reference::EvaluateOptions &options) {
-  G4_ASSIGN_OR_RETURN(options.ids, parseNumbers<int32_t>("--ids", flags.ids));
-  if (options.ids.empty())
-    return invalidArgument("--evaluate needs --ids=2,17,...");
-  if (!flags.tail.empty()) {
-    G4_ASSIGN_OR_RETURN(options.tailRows, parseNumbers<int64_t>("--tail", flags.tail));
-  }
-  if (!flags.logits.empty()) {
-    G4_ASSIGN_OR_RETURN(options.logitsRows, parseNumbers<int64_t>("--logits", flags.logits));
-  }
+Status readExperts(gemma::ModelOp model, const EvaluateFlags &flags, reference::EvaluateOptions &options,
+                   tool::FileUses &uses) {
   if (flags.experts.empty())
     return {};
   for (int64_t layer = 0; layer < model.getLayerCount(); ++layer) {
@@ -41,16 +18,21 @@ Status readFlags(gemma::ModelOp model, const EvaluateFlags &flags, reference::Ev
       continue;
     std::string path = flags.experts + "/router_idx" + std::to_string(layer) + ".npy";
     G4_ASSIGN_OR_RETURN(options.forcedExperts[layer], reference::readNpyInt32(path));
+    uses.reads(path);
   }
   return {};
 }
 
-Status write(const std::string &folder, const reference::Evaluation &result) {
+Status write(const std::string &folder, const reference::Evaluation &result, tool::FileUses &uses) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
     return invalidArgument("cannot make the folder " + quotedPath(folder) + ": " + error.message());
   auto file = [&](const std::string &name) { return folder + "/" + name + ".npy"; };
+  G4_RETURN_IF_ERROR(uses.writes(file("logits"))); // all of them, before the first replaces anything
+  G4_RETURN_IF_ERROR(uses.writes(file("hidden")));
+  for (const auto &[name, tap] : result.taps)
+    G4_RETURN_IF_ERROR(uses.writes(file(name)));
   auto save = [&](const std::string &name, const reference::Matrix &matrix) {
     return reference::writeNpy(file(name), matrix.data, matrix.rows, matrix.columns);
   };
@@ -80,17 +62,37 @@ bool EvaluateFlags::parse(std::string_view argument) {
          take("--experts=", experts) || take("--out=", out);
 }
 
-Status evaluateToFiles(mlir::ModuleOp module, const EvaluateFlags &flags) {
+Result<reference::EvaluateOptions> EvaluateFlags::options() const {
+  if (!evaluate && !(ids.empty() && tail.empty() && logits.empty() && experts.empty() && out.empty()))
+    return invalidArgument("--ids, --tail, --logits, --experts and --out go with --evaluate");
+  reference::EvaluateOptions options;
+  if (!evaluate)
+    return options;
+  if (ids.empty() || out.empty())
+    return invalidArgument(ids.empty() ? "--evaluate needs --ids=2,17,..."
+                                       : "--evaluate needs --out=<folder>");
+  G4_ASSIGN_OR_RETURN(options.ids, tool::parseIds(ids));
+  auto rows = [](const std::string &text, std::optional<std::vector<int64_t>> &rows) -> Status {
+    if (text.empty())
+      return {};
+    G4_ASSIGN_OR_RETURN(const auto numbers, tool::parseList(text, 0, 1 << 20));
+    rows.emplace(numbers.begin(), numbers.end());
+    return {};
+  };
+  G4_RETURN_IF_ERROR(rows(tail, options.tailRows));
+  G4_RETURN_IF_ERROR(rows(logits, options.logitsRows));
+  return options;
+}
+
+Status evaluateToFiles(mlir::ModuleOp module, const EvaluateFlags &flags, reference::EvaluateOptions options,
+                       tool::FileUses &uses) {
   auto models = module.getOps<gemma::ModelOp>();
   if (!llvm::hasSingleElement(models))
     return invalidArgument("expected one gemma.model in the module");
   gemma::ModelOp model = *models.begin();
-  if (flags.out.empty())
-    return invalidArgument("--evaluate needs --out=<folder>");
-  reference::EvaluateOptions options;
-  G4_RETURN_IF_ERROR(readFlags(model, flags, options));
+  G4_RETURN_IF_ERROR(readExperts(model, flags, options, uses));
   G4_ASSIGN_OR_RETURN(reference::Evaluation result, reference::evaluate(model, options));
-  return write(flags.out, result);
+  return write(flags.out, result, uses);
 }
 
 } // namespace g4

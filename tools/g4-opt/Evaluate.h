@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/reference/Evaluator.h"
-#include "runtime/base/Status.h"
+#include "tools/common/Files.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -18,10 +18,13 @@ struct EvaluateFlags {
 
   /// Takes `argument` if it is one of these flags.
   bool parse(std::string_view argument);
+  /// What they ask for, but for the experts. Errors: kInvalidArgument for bad usage.
+  Result<reference::EvaluateOptions> options() const;
 };
 
 /// Evaluates the one `gemma.model` of `module`: `logits.npy`, `hidden.npy` and one file per tap in
-/// `flags.out`.
-Status evaluateToFiles(mlir::ModuleOp module, const EvaluateFlags &flags);
+/// `flags.out`, none of which replaces what `uses` has. Experts of `flags` are read first.
+Status evaluateToFiles(mlir::ModuleOp module, const EvaluateFlags &flags, reference::EvaluateOptions options,
+                       tool::FileUses &uses);
 
 } // namespace g4

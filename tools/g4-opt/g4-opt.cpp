@@ -15,6 +15,9 @@
 #include "passes/gemma/Passes.h"
 #include "passes/gemma/Pipeline.h"
 #include "passes/lower/Passes.h"
+#include "runtime/base/Text.h"
+#include "tools/common/CommandLine.h"
+#include "tools/llvm/LlvmTool.h"
 #include "tools/g4-opt/Evaluate.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -36,9 +39,9 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 namespace {
 
@@ -60,12 +63,25 @@ void registerEverything(mlir::DialectRegistry &registry) {
   g4::cpu::registerG4CpuPasses();
 }
 
-bool isGguf(llvm::StringRef path) { return path.ends_with(".gguf"); }
+int fail(const std::string &message) {
+  llvm::errs() << "g4-opt: error: " << message << "\n";
+  return g4::tool::kExitBadInput;
+}
+
+/// A file with this ending is one even if it cannot be read: the importer says why.
+bool isGguf(const std::string &path) {
+  return llvm::StringRef(path).ends_with(".gguf") || (path != "-" && g4::tool::isGguf(path));
+}
+
+/// Text, or MLIR's bytecode; a line of anything else is no help in a message.
+bool isIr(llvm::StringRef bytes) {
+  return bytes.starts_with("ML\xefR") || !bytes.take_front(4096).contains('\0');
+}
 
 /// The imported module as text with locations, for MlirOptMain; null after an error.
 std::unique_ptr<llvm::MemoryBuffer> importToText(mlir::DialectRegistry &registry, const std::string &path) {
   mlir::MLIRContext context(registry);
-  g4::support::DiagnosticPrinter printer(&context, llvm::errs());
+  g4::support::DiagnosticPrinter printer(&context, llvm::errs(), "g4-opt");
   auto module = g4::importer::importGguf(context, path, {.allowMissingData = true});
   if (!module)
     return nullptr;
@@ -76,9 +92,9 @@ std::unique_ptr<llvm::MemoryBuffer> importToText(mlir::DialectRegistry &registry
 }
 
 int evaluate(mlir::DialectRegistry &registry, const mlir::MlirOptMainConfig &config, const std::string &path,
-             const g4::EvaluateFlags &flags) {
+             const g4::EvaluateFlags &flags, g4::reference::EvaluateOptions options) {
   mlir::MLIRContext context(registry);
-  g4::support::DiagnosticPrinter printer(&context, llvm::errs());
+  g4::support::DiagnosticPrinter printer(&context, llvm::errs(), "g4-opt");
   mlir::OwningOpRef<mlir::ModuleOp> module = isGguf(path)
                                                  ? g4::importer::importGguf(context, path, {})
                                                  : mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
@@ -87,11 +103,9 @@ int evaluate(mlir::DialectRegistry &registry, const mlir::MlirOptMainConfig &con
   mlir::PassManager pm(&context);
   if (mlir::failed(config.setupPassPipeline(pm)) || mlir::failed(pm.run(*module)))
     return 1;
-  if (g4::Status status = g4::evaluateToFiles(*module, flags); !status.ok()) {
-    llvm::errs() << "g4-opt: " << status.message() << "\n";
-    return 1;
-  }
-  return 0;
+  g4::tool::FileUses uses{path};
+  const g4::Status status = g4::evaluateToFiles(*module, flags, std::move(options), uses);
+  return status.ok() ? 0 : fail(status.message());
 }
 
 int run(int argc, char **argv) {
@@ -103,32 +117,48 @@ int run(int argc, char **argv) {
   for (int i = 0; i < argc; ++i)
     if (i == 0 || !flags.parse(argv[i]))
       rest.push_back(argv[i]);
-  auto [input, output] = mlir::registerAndParseCLIOptions(static_cast<int>(rest.size()), rest.data(),
-                                                          "g4-opt: runs compiler passes\n", registry);
+  // As mlir-opt's own parser has them, but that one ends with 1 after bad usage.
+  llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("<file>"), llvm::cl::init("-"));
+  llvm::cl::opt<std::string> output("o", llvm::cl::desc("Output file (default: standard output)"),
+                                    llvm::cl::value_desc("file"), llvm::cl::init("-"));
+  const std::string overview = mlir::registerCLIOptions("g4-opt: runs compiler passes\n", registry);
+  g4::tool::parseLlvmOptions("g4-opt", static_cast<int>(rest.size()), rest.data(), overview);
+  auto options = flags.options();
+  if (!options.ok())
+    g4::tool::badUsage("g4-opt", options.status().message());
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (flags.evaluate)
-    return evaluate(registry, config, input, flags);
+    return evaluate(registry, config, input, flags, *std::move(options));
 
   std::string message;
   auto buffer = isGguf(input) ? importToText(registry, input) : mlir::openInputFile(input, &message);
-  if (!buffer) {
-    llvm::errs() << message << (message.empty() ? "" : "\n");
-    return 1;
+  if (!buffer)
+    return message.empty() ? 1 : fail(message);
+  if (!isIr(buffer->getBuffer()))
+    return fail(g4::quotedPath(input.getValue()) + " is neither IR nor a GGUF file");
+  g4::tool::FileUses uses{input};
+  auto file = g4::tool::OutputFile::standardOutput();
+  if (output != "-") {
+    auto opened = g4::tool::OutputFile::create(output, uses);
+    if (!opened.ok())
+      return fail(opened.status().message());
+    file = *std::move(opened);
   }
-  auto file = mlir::openOutputFile(output, &message);
-  if (!file) {
-    llvm::errs() << message << "\n";
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  if (mlir::failed(mlir::MlirOptMain(stream, std::move(buffer), registry, config)))
     return 1;
-  }
-  if (mlir::failed(mlir::MlirOptMain(file->os(), std::move(buffer), registry, config)))
-    return 1;
-  file->keep();
-  return 0;
+  g4::Status written = file.append(text);
+  if (written.ok())
+    written = file.finish();
+  return written.ok() ? 0 : fail(written.message());
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  g4::tool::reserveStandardStreams();
   llvm::InitLLVM init(argc, argv);
+  g4::tool::reportFatalErrors("g4-opt");
   return run(argc, argv);
 }
