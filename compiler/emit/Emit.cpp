@@ -12,6 +12,8 @@
 
 #include "mlir/IR/SymbolTable.h"
 
+#include <future>
+
 using namespace mlir;
 
 namespace g4::emit {
@@ -42,7 +44,9 @@ public:
     fb::ModuleT header;
     header.producer = options.producer;
     header.weights_missing = options.weightsMissing;
-    if (failed(writeWeights(**writer)) || failed(writeCode(**writer, code, header)) || failed(writeTokenizer(**writer)))
+    // Seconds for a real vocabulary: made while weights are packed.
+    auto tokenizer = std::async(std::launch::async, [this] { return makeTokenizer(); });
+    if (failed(writeWeights(**writer)) || failed(writeCode(**writer, code, header)) || failed(writeTokenizer(**writer, tokenizer.get())))
       return failure();
     if (failed(fillHeader(header)))
       return failure();
@@ -53,12 +57,14 @@ public:
 
   FailureOr<Plan> plan() {
     Plan out;
-    std::vector<std::byte> tables;
-    if (failed(openFiles()) || failed(makeTokenizer(tables)) || failed(fillHeader(out.header)))
+    if (failed(openFiles()) || failed(fillHeader(out.header)))
       return failure();
+    auto tables = makeTokenizer();
+    if (!tables.ok())
+      return report(tables.status());
     collectPlaces();
     out.weightBytes = total;
-    out.tokenizerBytes = tables.size();
+    out.tokenizerBytes = tables->size();
     return out;
   }
 
@@ -242,28 +248,20 @@ private:
     return success();
   }
 
-  /// Stays empty for a file of shapes only: nobody will type text at it.
-  LogicalResult makeTokenizer(std::vector<std::byte> &out) {
-    auto source = tokenizerSourceFromGguf(*files.front());
-    if (!source.ok()) {
-      if (options.weightsMissing && !files.front()->find("tokenizer.ggml.tokens"))
-        return success();
-      return report(source.status());
-    }
-    auto tables = buildTokenizerTables(*source);
-    if (!tables.ok())
-      return report(tables.status());
-    out = *std::move(tables);
-    return success();
+  /// Empty for a file of shapes only: nobody will type text at it. Uses no MLIR.
+  Result<std::vector<std::byte>> makeTokenizer() const {
+    if (options.weightsMissing && !files.front()->find("tokenizer.ggml.tokens"))
+      return std::vector<std::byte>();
+    G4_ASSIGN_OR_RETURN(TokenizerSource vocabulary, tokenizerSourceFromGguf(*files.front()));
+    return buildTokenizerTables(vocabulary);
   }
 
-  LogicalResult writeTokenizer(module::Writer &writer) {
-    std::vector<std::byte> tables;
-    if (failed(makeTokenizer(tables)))
-      return failure();
-    if (tables.empty())
+  LogicalResult writeTokenizer(module::Writer &writer, const Result<std::vector<std::byte>> &tables) {
+    if (!tables.ok())
+      return report(tables.status());
+    if (tables->empty())
       return success();
-    auto segment = writer.addSegment(fb::SegmentKind::tokenizer, "tokenizer", tables);
+    auto segment = writer.addSegment(fb::SegmentKind::tokenizer, "tokenizer", *tables);
     return segment.ok() ? success() : report(segment.status());
   }
 

@@ -154,8 +154,8 @@ std::string optimise(llvm::Module &module, llvm::TargetMachine &machine, const V
   // is address arithmetic and invariant loads: the default pipelines find no more and take twice as long.
   llvm::ModulePassManager passes;
   llvm::Error error = pb.parsePassPipeline(
-      passes, "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),gvn,"
-              "instcombine<no-verify-fixpoint>,dse,adce,simplifycfg)");
+      passes, "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),"
+              "early-cse<memssa>,adce,simplifycfg)");
   if (error)
     return llvm::toString(std::move(error));
   passes.run(module, mam);
