@@ -48,20 +48,6 @@ FailureOr<std::string> compileFor(ModuleOp module, const cpu::Variant &variant, 
   return cpu::generateCode(*copy, variant, output);
 }
 
-/// Code for all CPU levels that were asked for, from the module in the tile stage.
-FailureOr<std::vector<emit::CodeVariant>> compileAll(ModuleOp module, const g4c::Options &o) {
-  std::vector<const cpu::Variant *> levels;
-  for (const std::string &name : o.cpus)
-    levels.push_back(cpu::findVariant(name));
-  auto code = cpu::compileKernels(module, levels, [](PassManager &pm) { return applyPassManagerCLOptions(pm); });
-  if (failed(code))
-    return failure();
-  std::vector<emit::CodeVariant> result;
-  for (auto [level, bytes] : llvm::zip(levels, *code))
-    result.push_back({"cpu", level->name, {level->needs.begin(), level->needs.end()}, std::move(bytes)});
-  return result;
-}
-
 /// Where the result goes; "-": standard output.
 std::string outputOf(const g4c::Options &o) {
   if (!o.output.empty())
@@ -172,14 +158,28 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
     return failure();
   progress.phase("packing weights");
   auto packed = [&](uint64_t done, uint64_t all) { progress.bytes(done, all); };
-  // Meanwhile, code is generated: that keeps the cores busy, and the weights the disk.
-  auto policy = context.isMultithreadingEnabled() ? std::launch::async : std::launch::deferred;
-  auto code = std::async(policy, [&] { return compileAll(*module, o); });
-  auto getCode = [&] {
+  // Meanwhile, kernels are compiled: that keeps the cores busy, and the weights the disk.
+  std::vector<const cpu::Variant *> levels;
+  for (const std::string &name : o.cpus)
+    levels.push_back(cpu::findVariant(name));
+  auto kernels = std::async(context.isMultithreadingEnabled() ? std::launch::async : std::launch::deferred, [&] {
+    return cpu::compileKernels(*module, levels, [](PassManager &pm) { return applyPassManagerCLOptions(pm); });
+  });
+  auto code = [&]() -> FailureOr<std::vector<emit::CodeVariant>> {
     progress.phase("generating code");
-    return code.get();
+    auto objects = kernels.get();
+    if (failed(objects))
+      return failure();
+    std::vector<emit::CodeVariant> result;
+    for (auto [level, files] : llvm::zip(levels, *objects)) {
+      auto shared = cpu::link(module->getLoc(), files);
+      if (failed(shared))
+        return failure();
+      result.push_back({"cpu", level->name, {level->needs.begin(), level->needs.end()}, std::move(*shared)});
+    }
+    return result;
   };
-  return emit::emitArtifact(*module, getCode, {output, g4c::producer(), o.weightsMissing, packed});
+  return emit::emitArtifact(*module, code, {output, g4c::producer(), o.weightsMissing, packed});
 }
 
 } // namespace

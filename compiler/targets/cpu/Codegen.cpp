@@ -1,5 +1,4 @@
 #include "compiler/targets/cpu/Cpu.h"
-#include "compiler/targets/cpu/Link.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -191,7 +190,7 @@ FailureOr<std::string> generateCode(ModuleOp module, const Variant &variant, Out
   std::string text(bytes.data(), bytes.size());
   if (output != Output::kShared)
     return text;
-  return link(module.getLoc(), StringRef(text));
+  return link(module.getLoc(), text);
 }
 
 } // namespace g4::cpu

@@ -1,5 +1,4 @@
 #include "compiler/targets/cpu/Cpu.h"
-#include "compiler/targets/cpu/Link.h"
 #include "dialects/exec/ExecDialect.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -26,8 +25,7 @@ bool covers(const Variant &low, const Variant &high) {
          llvm::all_of(low.needs, [&](StringRef need) { return llvm::is_contained(high.needs, need); });
 }
 
-/// A module of modules, each with one kernel and the tables that it reads. Kernels have no order among each other, but
-/// the shared object does: theirs in `module`.
+/// A module of modules, each with one kernel and the tables that it reads.
 OwningOpRef<ModuleOp> takeApart(ModuleOp module) {
   SymbolTable symbols(module);
   OwningOpRef<ModuleOp> all = ModuleOp::create(module.getLoc());
@@ -53,7 +51,7 @@ public:
   Compiler(ModuleOp module, function_ref<LogicalResult(PassManager &)> configure)
       : module(module), context(module.getContext()), configure(configure), distinct(ModuleOp::create(module.getLoc())) {}
 
-  FailureOr<std::vector<std::string>> run(ArrayRef<const Variant *> levels) {
+  FailureOr<std::vector<std::vector<std::string>>> run(ArrayRef<const Variant *> levels) {
     // Lowest first, so that higher levels find what they can share.
     std::vector<std::vector<Unit *>> kernels(levels.size());
     for (size_t i = levels.size(); i-- > 0;)
@@ -69,16 +67,10 @@ public:
           return LogicalResult(object);
         })))
       return failure();
-    std::vector<std::string> result;
-    for (auto &ofLevel : kernels) {
-      std::vector<StringRef> objects;
+    std::vector<std::vector<std::string>> result(levels.size());
+    for (auto [ofLevel, objects] : llvm::zip(kernels, result))
       for (Unit *unit : ofLevel)
         objects.push_back(unit->object);
-      auto shared = link(module.getLoc(), objects);
-      if (failed(shared))
-        return failure();
-      result.push_back(std::move(*shared));
-    }
     return result;
   }
 
@@ -124,8 +116,8 @@ private:
 
 } // namespace
 
-FailureOr<std::vector<std::string>> compileKernels(ModuleOp module, ArrayRef<const Variant *> levels,
-                                                   function_ref<LogicalResult(PassManager &)> configure) {
+FailureOr<std::vector<std::vector<std::string>>>
+compileKernels(ModuleOp module, ArrayRef<const Variant *> levels, function_ref<LogicalResult(PassManager &)> configure) {
   return Compiler(module, configure).run(levels);
 }
 

@@ -44,14 +44,16 @@ void buildCpuPipeline(mlir::OpPassManager &pm, const Variant &variant);
 /// Threads: free for other modules, but for Output::kShared, which links.
 mlir::FailureOr<std::string> generateCode(mlir::ModuleOp module, const Variant &variant, Output output);
 
-/// A shared object for each of `levels`, from `module` in the tile stage, which stays as it is. Kernels are lowered and
-/// compiled apart, on the context's threads; the bytes don't depend on how many those are. A kernel that is the same on
-/// several levels is compiled once, for the lowest of them.
+/// For each of `levels` the object files of all kernels, from `module` in the tile stage, which stays as it is. Kernels are
+/// lowered and compiled apart, on the context's threads; the bytes don't depend on how many those are. A kernel that is
+/// the same on several levels is compiled once, for the lowest of them.
 /// `configure` prepares each pass manager: instrumentation that the user asked for.
-/// Threads: one call at a time in the process; others may read `module` and use its context meanwhile.
-/// Errors: reported as diagnostics of the module's context.
-mlir::FailureOr<std::vector<std::string>>
+/// Threads: others may read `module` and use its context meanwhile. Errors: as generateCode.
+mlir::FailureOr<std::vector<std::vector<std::string>>>
 compileKernels(mlir::ModuleOp module, llvm::ArrayRef<const Variant *> levels,
                llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure);
+/// Links object files, in their order, to a shared object in which nothing is undefined. `loc` is what errors are about.
+/// Threads: one at a time in the process (lld's state is global).
+mlir::FailureOr<std::string> link(mlir::Location loc, llvm::ArrayRef<std::string> objects);
 
 } // namespace g4::cpu

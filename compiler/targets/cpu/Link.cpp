@@ -1,4 +1,4 @@
-#include "compiler/targets/cpu/Link.h"
+#include "compiler/targets/cpu/Cpu.h"
 
 #include "lld/Common/Driver.h"
 #include "llvm/Object/ArchiveWriter.h"
@@ -13,14 +13,14 @@ using namespace mlir;
 
 namespace g4::cpu {
 
-FailureOr<std::string> link(Location loc, ArrayRef<StringRef> objects) {
+FailureOr<std::string> link(Location loc, ArrayRef<std::string> objects) {
   auto fail = [&](const Twine &what) -> FailureOr<std::string> {
     return emitError(loc) << "linking kernels: " << what.str();
   };
   // lld reads and writes files only: all objects in one archive, and the result. Both are removed whatever happens.
   SmallString<128> in, out;
   std::vector<llvm::NewArchiveMember> members;
-  for (StringRef object : objects)
+  for (const std::string &object : objects)
     members.emplace_back(llvm::MemoryBufferRef(object, "kernels.o"));
   auto archive = llvm::writeArchiveToBuffer(members, llvm::SymtabWritingMode::NoSymtab, llvm::object::Archive::K_GNU,
                                             /*Deterministic=*/true, /*Thin=*/false);
