@@ -44,7 +44,6 @@ struct Task {
   module::KernelFn kernel;
   void *const *buffers;
   int64_t items;
-  int64_t chunk; // items taken from the counter at once
   bool barrier;
   uint32_t launch; // index in the run's list
 };
@@ -97,7 +96,11 @@ public:
   void trace(std::vector<LaunchSpan> *spans) override { spans_ = spans; }
 
 private:
+  struct Turn {
+    int64_t begin, end; // items
+  };
   void work(unsigned thread);
+  Turn takeTurn(std::atomic<int64_t> &next, int64_t items) const;
   void collectSpans();
 
   CpuOptions options_;
@@ -123,12 +126,10 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
       continue;
     if (launch.kernel >= executable.kernelCount())
       return invalidArgument("no kernel " + std::to_string(launch.kernel));
-    // Four turns a thread: short enough tails, few enough atomic operations.
-    const int64_t chunk = std::max<int64_t>(1, launch.items / (4 * int64_t(team_.size())));
     pending &= !tasks_.empty();
     barriers += pending;
     tasks_.push_back(
-        {executable.kernel(launch.kernel), launch.buffers.data(), launch.items, chunk, pending, number});
+        {executable.kernel(launch.kernel), launch.buffers.data(), launch.items, pending, number});
     pending = false;
   }
   counters_.runs += 1;
@@ -161,20 +162,28 @@ void CpuDevice::collectSpans() {
       spans_->push_back(span);
 }
 
+/// Half of an equal share of what is left: few turns, since a prologue is computed anew in each, and short ones at the end,
+/// which is where threads wait for each other.
+CpuDevice::Turn CpuDevice::takeTurn(std::atomic<int64_t> &next, int64_t items) const {
+  int64_t begin = next.load(std::memory_order_relaxed), end;
+  do {
+    if (begin >= items)
+      return {items, items};
+    end = begin + std::max<int64_t>(1, (items - begin) / (2 * int64_t(team_.size())));
+  } while (!next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+  return {begin, end};
+}
+
 void CpuDevice::work(unsigned thread) {
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const Task &task = tasks_[i];
     if (task.barrier)
       team_.barrier();
-    std::atomic<int64_t> &next = next_[i].next;
     LaunchSpan *span = spans_ ? &slots_[i * team_.size() + thread] : nullptr;
-    for (;;) {
-      const int64_t begin = next.fetch_add(task.chunk, std::memory_order_relaxed);
-      if (begin >= task.items)
-        break;
+    for (Turn turn; (turn = takeTurn(next_[i].next, task.items)).begin < turn.end;) {
       if (span && !span->beginNs)
         *span = {task.launch, thread, nowNs(), 0};
-      task.kernel(task.buffers, begin, std::min(begin + task.chunk, task.items));
+      task.kernel(task.buffers, turn.begin, turn.end);
     }
     if (span && span->beginNs)
       span->endNs = nowNs();

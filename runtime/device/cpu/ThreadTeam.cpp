@@ -10,9 +10,9 @@
 namespace g4::device {
 namespace {
 
-// About 20 us at 40 to 140 cycles a pause: longer than a decode step's usual wait between two dispatches,
-// much shorter than a time slice.
-constexpr int kSpins = 1000;
+// About 100 to 400 us at 40 to 140 cycles a pause: several times what threads wait for each other's last item in a decode
+// step, and for the sampling between two steps; waking a parked thread costs 50 us. Much shorter than a time slice.
+constexpr int kSpins = 8000;
 
 void relax() {
 #if defined(__x86_64__)
