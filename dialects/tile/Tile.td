@@ -56,7 +56,7 @@ def Tile_F32Strip : Type<VectorOfLengthAndType<[16], [F32]>.predicate, "f32 stri
 def Tile_LoadQuantOp : Tile_Op<"load_quant", [Pure]> {
   let summary = "Names the block of 16 rows by 32 columns at a group of rows and a block of columns.";
   let description = [{
-    `weights` are the bytes of one packed matrix with `columns` columns. Nothing is expanded in memory: the
+    `weights` are the bytes of one packed matrix with `columns` columns. Nothing is expanded: the
     lowering decodes in registers at the first use.
 
     Constraints: (c1) `columns` is a multiple of the element's super-block and of 32.
@@ -67,6 +67,62 @@ def Tile_LoadQuantOp : Tile_Op<"load_quant", [Pure]> {
   let arguments = (ins MemRefRankOf<[I8], [1]>:$weights, Index:$group, Index:$block, I64Attr:$columns);
   let results = (outs Tile_Block:$result);
   let assemblyFormat = "$weights `[` $group `,` $block `]` `columns` `=` $columns attr-dict `:` type($weights) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ContractOp : Tile_Op<"contract", [AttrSizedOperandSegments]> {
+  let summary = "Products of rows of activations with one group of sixteen outputs of a packed matrix.";
+  let description = [{
+    `sums[i] = sum_k w[group][k] * x[row i][k]` for `i` in `[0, n)`, where row `i` is `first + i`, or `map[first + i]` where
+    there is a map. `input` is the f32 matrix, or codes, scales and sums of int8 activations, as `tile.dot` reads them.
+    The blocks of a row are added in order, by `tile.dot` or `tile.dot_f32`: how a target walks over rows and blocks, and
+    whether it keeps decoded blocks for the next row, changes no bit. `tile-schedule-contractions` decides that.
+
+    Constraints: (c1) `columns` is a multiple of the element's super-block and of 32. (c2) one input for f32, three for int8,
+    with `columns` columns. (c3) int8 activations are for blocks that are not floats. (c4) rows of `sums` are sixteen wide.
+    ```mlir
+    tile.contract %w[%group] !tile.block<q4_0> columns = 1536 with %q, %scale, %sums rows %first + %n into %acc
+      : memref<?xi8>, memref<32x16xf32>, memref<?x1536xi8>, memref<?x48xf32>, memref<?x96xi32>
+    ```
+  }];
+  let arguments = (ins Arg<MemRefRankOf<[I8], [1]>, "", [MemRead]>:$weights, Index:$group, TypeAttrOf<Tile_Block>:$block, I64Attr:$columns,
+                       Arg<Variadic<MemRefRankOf<[I8, I32, F32], [2]>>, "", [MemRead]>:$input, Index:$first, Index:$n,
+                       Arg<Optional<MemRefRankOf<[I32], [1]>>, "", [MemRead]>:$map,
+                       Arg<MemRefRankOf<[F32], [2]>, "", [MemWrite]>:$sums);
+  let assemblyFormat = [{
+    $weights `[` $group `]` $block `columns` `=` $columns `with` $input `rows` $first `+` $n (`map` $map^ `:` type($map))? `into` $sums
+    attr-dict `:` type($weights) `,` type($sums) `,` type($input)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DecodeOp : Tile_Op<"decode"> {
+  let summary = "Decodes a weight block into a slot of a panel in cache, for several rows to use.";
+  let description = [{
+    The slot holds the block's codes one byte each, its scales and, where the type has minima, its addends, all as
+    `tile.dot` wants them.
+
+    Constraints: (c1) the block is not of floats and comes from `tile.load_quant`. (c2) a slot has the decoded block's size.
+    ```mlir
+    tile.decode %b, %panel[%slot] : !tile.block<q4_0>, memref<8x576xi8>
+    ```
+  }];
+  let arguments = (ins Tile_Block:$block, Arg<MemRefRankOf<[I8], [2]>, "", [MemWrite]>:$panel, Index:$slot);
+  let assemblyFormat = "$block `,` $panel `[` $slot `]` attr-dict `:` type($block) `,` type($panel)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadDecodedOp : Tile_Op<"load_decoded"> {
+  let summary = "Names the block that tile.decode left in a slot of a panel.";
+  let description = [{
+    Constraints: (c1) a slot has the decoded block's size.
+    ```mlir
+    %b = tile.load_decoded %panel[%slot] : memref<8x576xi8> -> !tile.block<q4_0>
+    ```
+  }];
+  let arguments = (ins Arg<MemRefRankOf<[I8], [2]>, "", [MemRead]>:$panel, Index:$slot);
+  let results = (outs Tile_Block:$result);
+  let assemblyFormat = "$panel `[` $slot `]` attr-dict `:` type($panel) `->` type($result)";
   let hasVerifier = 1;
 }
 

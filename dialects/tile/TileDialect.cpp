@@ -33,19 +33,63 @@ void TileDialect::initialize() {
       >();
 }
 
-LogicalResult LoadQuantOp::verify() {
-  const module::PackedLayout &layout = gguf::getPackedLayout(getResult().getType().getElement());
-  uint64_t unit = std::max(layout.superColumns, 32u);
-  if (getColumns() <= 0 || uint64_t(getColumns()) % unit) // load_quant_c1
-    return emitOpError("has ") << getColumns() << " columns, but " << layout.name << " packs " << unit << " at a time";
-  return success();
-}
-
 /// Columns of a row; 0 when unknown.
 static int64_t columnsOf(Value memref) {
   auto type = cast<MemRefType>(memref.getType());
   return type.isDynamicDim(1) ? 0 : type.getDimSize(1);
 }
+
+int64_t decodedBytes(gguf::ElementType element) {
+  const module::PackedLayout &layout = gguf::getPackedLayout(element);
+  int64_t subBlocks = layout.subBlocks * 32 > layout.superColumns ? 2 : 1;
+  return kDecodedCodeBytes + kDecodedStripBytes * subBlocks * (layout.hasMin ? 2 : 1);
+}
+
+static LogicalResult verifyColumns(Operation *op, BlockType block, int64_t columns) {
+  const module::PackedLayout &layout = gguf::getPackedLayout(block.getElement());
+  int64_t unit = std::max(layout.superColumns, 32u);
+  if (columns <= 0 || columns % unit) // load_quant_c1, contract_c1
+    return op->emitOpError("has ") << columns << " columns, but " << layout.name << " packs " << unit << " at a time";
+  return success();
+}
+
+LogicalResult LoadQuantOp::verify() { return verifyColumns(*this, getResult().getType(), getColumns()); }
+
+LogicalResult ContractOp::verify() {
+  auto block = cast<BlockType>(getBlock());
+  if (failed(verifyColumns(*this, block, getColumns())))
+    return failure();
+  bool int8 = getInput().size() == 3, isFloat = gguf::getPackedLayout(block.getElement()).isFloat;
+  auto is = [&](unsigned i, Type element, int64_t columns) {
+    auto type = cast<MemRefType>(getInput()[i].getType());
+    return type.getElementType() == element && columnsOf(getInput()[i]) == columns;
+  };
+  Builder b(getContext());
+  bool fits = int8 ? is(0, b.getI8Type(), getColumns()) && is(1, b.getF32Type(), getColumns() / 32) && is(2, b.getI32Type(), getColumns() / 16)
+                   : getInput().size() == 1 && is(0, b.getF32Type(), getColumns());
+  if (!fits) // contract_c2
+    return emitOpError("reads f32, or codes, scales and sums, of ") << getColumns() << " columns";
+  if (int8 && isFloat) // contract_c3
+    return emitOpError("has int8 activations for weights of ") << gguf::stringifyElementType(block.getElement());
+  if (columnsOf(getSums()) != 16) // contract_c4
+    return emitOpError("writes strips of 16 to ") << getSums().getType();
+  return success();
+}
+
+static LogicalResult verifySlot(Operation *op, BlockType block, Value panel) {
+  if (gguf::getPackedLayout(block.getElement()).isFloat || columnsOf(panel) != decodedBytes(block.getElement())) // decode_c2, load_decoded_c1
+    return op->emitOpError("has slots of ") << columnsOf(panel) << " bytes for decoded blocks of "
+                                            << gguf::stringifyElementType(block.getElement());
+  return success();
+}
+
+LogicalResult DecodeOp::verify() {
+  if (!getBlock().getDefiningOp<LoadQuantOp>()) // decode_c1
+    return emitOpError("decodes what is no packed block");
+  return verifySlot(*this, getBlock().getType(), getPanel());
+}
+
+LogicalResult LoadDecodedOp::verify() { return verifySlot(*this, getResult().getType(), getPanel()); }
 
 LogicalResult DotOp::verify() {
   gguf::ElementType element = getBlock().getType().getElement();

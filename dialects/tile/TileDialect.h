@@ -18,3 +18,11 @@
 #include "dialects/tile/TileTypes.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/tile/TileOps.h.inc"
+
+namespace g4::tile {
+/// A decoded block of weights that are not floats: 16 x 32 codes, then f32 scales and, where the type has minima, f32
+/// addends, sixteen for each sub-block. Byte 64 i + 4 r + j of the codes is row r's column 4 i + j.
+constexpr int64_t kDecodedCodeBytes = 512, kDecodedStripBytes = 64;
+/// Bytes of it: a slot of a panel.
+int64_t decodedBytes(gguf::ElementType element);
+} // namespace g4::tile

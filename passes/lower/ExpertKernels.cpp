@@ -54,6 +54,10 @@ void buildExperts(TileBuilder &t, ExpertsAttr spec) {
   int64_t outputs = spec.getParts()[0].getRows() / spec.getExperts(), tile = spec.getTile(), perTile = outputs / tile;
   Activation input = t.activation("x");
   Value scratch = up ? t.scratch({spec.getTileRows(), tile}) : Value();
+  Value rows = t.scratch({spec.getTileRows()}, t.b.getI32Type()); // of the input
+  SmallVector<Value> sums;
+  for (size_t p = 0; p < spec.getParts().size(); ++p)
+    sums.push_back(t.scratch({spec.getTileRows(), 16}));
   Value zero = t.index(0), one = t.index(1), used = t.index(spec.getUsed());
   Value tiles = t.loadIndex(t.arg("tiles"), {zero});
   // The grid has room for one tile per pair; how many there are is known only here.
@@ -65,24 +69,21 @@ void buildExperts(TileBuilder &t, ExpertsAttr spec) {
     Value column0 = t.mul(part, t.index(tile));
     Value group0 = t.add(t.mul(expert, t.index(outputs / 16)), t.mul(part, t.index(tile / 16)));
     auto pairOf = [&](Value m) { return t.loadIndex(t.arg("order"), {t.add(at, m)}); };
+    t.forEach(zero, n, 1, [&](Value m) {
+      Value pair = pairOf(m), row = up ? t.div(pair, used) : pair;
+      t.store(arith::IndexCastOp::create(t.b, t.loc, t.b.getI32Type(), row), rows, {m});
+    });
     t.forEach(zero, t.index(tile / 16), 1, [&](Value g) {
       Value column = t.mul(g, t.index(16));
-      t.forRowTiles(n, [&](Value m, int64_t size) {
-        SmallVector<Value> pairs, rows;
-        for (int64_t i = 0; i < size; ++i) {
-          pairs.push_back(pairOf(t.add(m, t.index(i))));
-          rows.push_back(up ? t.div(pairs.back(), used) : pairs.back());
-        }
-        SmallVector<TileBuilder::Values> sums;
-        for (size_t p = 0; p < spec.getParts().size(); ++p)
-          sums.push_back(t.contractPart(spec.getParts()[p], p, expert, t.add(group0, g), input, rows, spec.getInt8()));
-        for (int64_t i = 0; i < size; ++i) {
-          if (up) {
-            t.storeStrip(t.mulf(t.gelu(sums[0][i]), sums[1][i]), scratch, {t.add(m, t.index(i)), column});
-          } else {
-            Value weight = t.lane(t.load(t.arg("router_w"), {pairs[i]}));
-            t.storeStrip(t.mulf(sums[0][i], weight), t.arg("out"), {pairs[i], t.add(column0, column)});
-          }
+      for (auto [p, sum] : llvm::enumerate(sums))
+        t.contractPart(spec.getParts()[p], p, expert, t.add(group0, g), input, {zero, n, rows}, sum, spec.getInt8());
+      t.forEach(zero, n, 1, [&](Value m) {
+        Value sum = t.loadStrip(sums[0], {m, zero});
+        if (up) {
+          t.storeStrip(t.mulf(t.gelu(sum), t.loadStrip(sums[1], {m, zero})), scratch, {m, column});
+        } else {
+          Value pair = pairOf(m), weight = t.lane(t.load(t.arg("router_w"), {pair}));
+          t.storeStrip(t.mulf(sum, weight), t.arg("out"), {pair, t.add(column0, column)});
         }
       });
     });

@@ -13,16 +13,6 @@ public:
   void build();
 
 private:
-  using Rows = SmallVector<Value>;
-  /// Rows of the input for tile rows m .. m + n of a block: scratch rows with a prologue, else buffer rows.
-  Rows inputRows(Value first, Value m, int64_t n) {
-    Rows rows;
-    for (int64_t i = 0; i < n; ++i) {
-      Value row = t.add(m, t.index(i));
-      rows.push_back(spec.getRow() ? row : t.add(first, row));
-    }
-    return rows;
-  }
   /// Calls sink(row within block, output column within tile, sums of each part in `parts`) for a tile of outputs.
   void contractTile(Value first, Value n, ArrayRef<unsigned> parts, Value firstGroup, int64_t columns,
                     function_ref<void(Value, Value, ArrayRef<Value>)> sink);
@@ -38,25 +28,26 @@ private:
   TileBuilder &t;
   LinearAttr spec;
   Activation input;
+  SmallVector<Value> partSums; // [rows of a block][16], for each part that is contracted together with others
   Value tileScratch, rotated;
   std::optional<KvPages> pages; // of heads
 };
 
 void LinearKernel::contractTile(Value first, Value n, ArrayRef<unsigned> parts, Value firstGroup, int64_t columns,
                                 function_ref<void(Value, Value, ArrayRef<Value>)> sink) {
+  // Rows of the input: of scratch with a prologue, else of the buffer.
+  TileBuilder::Rows rows{spec.getRow() ? t.index(0) : first, n};
+  while (partSums.size() < parts.size())
+    partSums.push_back(t.scratch({spec.getRowsPerItem(), 16}));
   t.forEach(t.index(0), t.index(columns / 16), 1, [&](Value g) {
     Value group = t.add(firstGroup, g), column = t.mul(g, t.index(16));
-    t.forRowTiles(n, [&](Value m, int64_t tile) {
-      Rows rows = inputRows(first, m, tile);
-      SmallVector<TileBuilder::Values> sums;
-      for (unsigned p : parts)
-        sums.push_back(t.contractPart(spec.getParts()[p], p, t.index(0), group, input, rows, spec.getInt8()));
-      for (int64_t i = 0; i < tile; ++i) {
-        SmallVector<Value> ofRow;
-        for (auto &s : sums)
-          ofRow.push_back(s[i]);
-        sink(t.add(m, t.index(i)), column, ofRow);
-      }
+    for (auto [p, sums] : llvm::zip(parts, partSums))
+      t.contractPart(spec.getParts()[p], p, t.index(0), group, input, rows, sums, spec.getInt8());
+    t.forEach(t.index(0), n, 1, [&](Value m) {
+      SmallVector<Value> ofRow;
+      for (Value sums : ArrayRef(partSums).take_front(parts.size()))
+        ofRow.push_back(t.loadStrip(sums, {m, t.index(0)}));
+      sink(m, column, ofRow);
     });
   });
 }

@@ -12,6 +12,8 @@ RowChain::RowChain(TileBuilder &t, RowAttr spec)
   stream = t.scratch({kRowChainRows, hidden});
   if (spec.getAdd() == Add::experts || spec.getPle() || spec.getRoute())
     other = t.scratch({kRowChainRows, hidden});
+  if (spec.getPle() || spec.getRoute())
+    sums = t.scratch({kRowChainRows, 16});
   if (spec.getSource() == Source::embed)
     block = t.scratch({32, module::kLanes});
   if (PleAttr ple = spec.getPle()) {
@@ -95,31 +97,21 @@ void RowChain::perLayerInputs(Value first, Value n) {
   t.forEach(t.index(0), n, 1, [&](Value m) {
     t.writeActivation(pleIn, m, t.index(0), hidden, [&](Value k) { return t.loadStrip(stream, {m, k}); });
   });
-  auto rowsFrom = [&](Value m, int64_t tile) {
-    SmallVector<Value> rows;
-    for (int64_t i = 0; i < tile; ++i)
-      rows.push_back(t.add(m, t.index(i)));
-    return rows;
-  };
   t.forEach(t.index(0), t.index(width / 16), 1, [&](Value g) {
     Value column = t.mul(g, t.index(16));
-    t.forRowTiles(n, [&](Value m, int64_t tile) {
-      SmallVector<Value> rows = rowsFrom(m, tile);
-      for (auto [row, sum] : llvm::zip(rows, t.contract(ple.getGate(), t.arg("ple_gate"), g, pleIn, rows, int8))) {
-        Value input = t.loadStrip(t.arg("ple"), {t.add(first, row), column});
-        t.storeStrip(t.mulf(t.gelu(sum), input), block, {row, column});
-      }
+    t.contract(ple.getGate(), t.arg("ple_gate"), g, pleIn, {t.index(0), n}, sums, int8);
+    t.forEach(t.index(0), n, 1, [&](Value m) {
+      Value input = t.loadStrip(t.arg("ple"), {t.add(first, m), column});
+      t.storeStrip(t.mulf(t.gelu(t.loadStrip(sums, {m, t.index(0)})), input), block, {m, column});
     });
   });
   t.forEach(t.index(0), n, 1, [&](Value m) {
     t.writeActivation(pleOut, m, t.index(0), width, [&](Value k) { return t.loadStrip(block, {m, k}); });
   });
   t.forEach(t.index(0), t.index(hidden / 16), 1, [&](Value g) {
-    t.forRowTiles(n, [&](Value m, int64_t tile) {
-      SmallVector<Value> rows = rowsFrom(m, tile);
-      auto sums = t.contract(ple.getProjection(), t.arg("ple_projection"), g, pleOut, rows, int8);
-      for (auto [row, sum] : llvm::zip(rows, sums))
-        t.storeStrip(sum, other, {row, t.mul(g, t.index(16))});
+    t.contract(ple.getProjection(), t.arg("ple_projection"), g, pleOut, {t.index(0), n}, sums, int8);
+    t.forEach(t.index(0), n, 1, [&](Value m) {
+      t.storeStrip(t.loadStrip(sums, {m, t.index(0)}), other, {m, t.mul(g, t.index(16))});
     });
   });
   t.forEach(t.index(0), n, 1, [&](Value m) {
@@ -146,8 +138,8 @@ void RowChain::route(Value row, Value m) {
   Activation x;
   x.f32 = other;
   t.forEach(zero, t.index((experts + 15) / 16), 1, [&](Value g) {
-    Value sum = t.contract(router, t.arg("router"), g, x, {m}, /*int8=*/false)[0];
-    t.storeStrip(sum, logits, {zero, t.mul(g, t.index(16))});
+    t.contract(router, t.arg("router"), g, x, {m, t.index(1)}, sums, /*int8=*/false);
+    t.storeStrip(t.loadStrip(sums, {zero, zero}), logits, {zero, t.mul(g, t.index(16))});
   });
   Value largest = t.loop(zero, count, 1, {lowest}, [&](Value e, ValueRange acc) -> TileBuilder::Values {
     return {t.maxf(acc[0], t.load(logits, {zero, e}))};

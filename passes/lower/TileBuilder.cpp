@@ -5,9 +5,6 @@ using namespace g4::exec;
 
 namespace g4 {
 
-// Rows that share one decoding of a weight block. Four keep their sums, two vectors each on AVX2, in registers.
-static constexpr int64_t kRowTile = 4;
-
 TileBuilder::TileBuilder(KernelOp kernel) : b(kernel.getContext()), loc(kernel.getLoc()) {
   entry = b.createBlock(&kernel.getBody());
   for (const Argument &a : signatureOf(kernel.getSpec()))
@@ -128,12 +125,6 @@ void TileBuilder::ifThen(V condition, function_ref<void()> then, function_ref<vo
   otherwise();
 }
 
-void TileBuilder::forRowTiles(V n, function_ref<void(V, int64_t)> body) {
-  Value whole = mul(div(n, index(kRowTile)), index(kRowTile));
-  forEach(index(0), whole, kRowTile, [&](V m) { body(m, kRowTile); });
-  forEach(whole, n, 1, [&](V m) { body(m, 1); });
-}
-
 void TileBuilder::forItemBlocks(V count, int64_t rowsPerItem, int64_t perBlock,
                                 function_ref<void(V, V, V, V)> body) {
   Value per = index(perBlock);
@@ -226,31 +217,23 @@ void TileBuilder::writeActivation(const Activation &to, V row, V at, int64_t n, 
   });
 }
 
-TileBuilder::Values TileBuilder::contract(MatrixAttr matrix, V weights, V group, const Activation &x,
-                                          ArrayRef<V> rows, bool int8) {
+void TileBuilder::contract(MatrixAttr matrix, V weights, V group, const Activation &x, const Rows &rows, V sums, bool int8) {
   bool useInt8 = int8 && !isFloatElement(matrix.getElement());
-  Values init(rows.size(), splat(0));
-  auto blockType = tile::BlockType::get(b.getContext(), matrix.getElement());
-  return loop(index(0), index(matrix.getColumns() / 32), 1, init, [&](V k, ValueRange acc) {
-    Value block = tile::LoadQuantOp::create(b, loc, blockType, weights, group, k, matrix.getColumns());
-    Values next;
-    for (auto [row, sum] : llvm::zip(rows, acc))
-      next.push_back(useInt8 ? Value(tile::DotOp::create(b, loc, sum.getType(), block, x.q, x.scale, x.sums, row, k, sum))
-                             : Value(tile::DotF32Op::create(b, loc, sum.getType(), block, x.f32, row, k, sum)));
-    return next;
-  });
+  Values input = useInt8 ? Values{x.q, x.scale, x.sums} : Values{x.f32};
+  auto block = tile::BlockType::get(b.getContext(), matrix.getElement());
+  tile::ContractOp::create(b, loc, weights, group, block, matrix.getColumns(), input, rows.first, rows.n, rows.map, sums);
 }
 
-TileBuilder::Values TileBuilder::contractPart(MatrixAttr matrix, unsigned index, V scaleGroup, V group, const Activation &x,
-                                              ArrayRef<V> rows, bool int8) {
-  std::string number = std::to_string(index);
-  Values sums = contract(matrix, arg("w" + number), group, x, rows, int8);
-  if (matrix.getScales()) {
-    V scale = lane(load(arg("s" + number), {matrix.getScales() == 1 ? this->index(0) : scaleGroup}));
-    for (V &sum : sums)
-      sum = mulf(sum, scale);
-  }
-  return sums;
+void TileBuilder::contractPart(MatrixAttr matrix, unsigned part, V scaleGroup, V group, const Activation &x, const Rows &rows,
+                               V sums, bool int8) {
+  std::string number = std::to_string(part);
+  contract(matrix, arg("w" + number), group, x, rows, sums, int8);
+  if (!matrix.getScales())
+    return;
+  V scale = lane(load(arg("s" + number), {matrix.getScales() == 1 ? index(0) : scaleGroup}));
+  forEach(index(0), rows.n, 1, [&](V m) {
+    storeStrip(mulf(loadStrip(sums, {m, index(0)}), scale), sums, {m, index(0)});
+  });
 }
 
 } // namespace g4

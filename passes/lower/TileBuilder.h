@@ -69,9 +69,6 @@ public:
   Values loop(V lower, V upper, int64_t step, mlir::ValueRange init,
               llvm::function_ref<Values(V, mlir::ValueRange)> body);
   void ifThen(V condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise = {});
-  /// Calls body(first row, tile size) over [0, n): whole tiles first, then single rows. The order of
-  /// accumulation does not depend on the tile, so results do not either.
-  void forRowTiles(V n, llvm::function_ref<void(V, int64_t)> body);
   /// Splits work items [begin, end), `perBlock` to a block of `rowsPerItem` rows, into
   /// body(first row, rows in the block, first item within the block, one past the last).
   void forItemBlocks(V count, int64_t rowsPerItem, int64_t perBlock, llvm::function_ref<void(V, V, V, V)> body);
@@ -86,10 +83,14 @@ public:
   V rmsFactor(int64_t n, float eps, llvm::function_ref<V(V)> strip);
   /// Writes columns [0, n) of a row in all forms that `to` has, from column `at` on; n is a multiple of 32.
   void writeActivation(const Activation &to, V row, V at, int64_t n, llvm::function_ref<V(V)> strip);
-  /// Sums of `rows.size()` rows of x with the 16 outputs of weight group `group`.
-  Values contract(exec::MatrixAttr matrix, V weights, V group, const Activation &x, llvm::ArrayRef<V> rows, bool int8);
-  /// As `contract`, for the kernel's arguments w<index> and s<index>: sums times the scale of group `scaleGroup` of rows.
-  Values contractPart(exec::MatrixAttr matrix, unsigned index, V scaleGroup, V group, const Activation &x, llvm::ArrayRef<V> rows, bool int8);
+  /// Row i of a contraction's n rows: first + i, or map[first + i].
+  struct Rows {
+    V first, n, map = {};
+  };
+  /// Products of `rows` of x with the 16 outputs of weight group `group`, to rows [0, n) of `sums`.
+  void contract(exec::MatrixAttr matrix, V weights, V group, const Activation &x, const Rows &rows, V sums, bool int8);
+  /// As `contract`, for the kernel's arguments w<part> and s<part>: sums times the scale of group `scaleGroup` of rows.
+  void contractPart(exec::MatrixAttr matrix, unsigned part, V scaleGroup, V group, const Activation &x, const Rows &rows, V sums, bool int8);
   /// One f32 of a table row of `columns` (exec::Storage::table), which starts at byte `rowStart`.
   V loadTable(gguf::ElementType element, V table, V rowStart, V column, int64_t columns);
 
@@ -126,7 +127,7 @@ private:
   exec::RowAttr spec;
   bool int8;
   float eps;
-  mlir::Value stream, other, block, logits, chosen; // scratch
+  mlir::Value stream, other, block, sums, logits, chosen; // scratch
   Activation pleIn, pleOut;
 };
 

@@ -16,8 +16,11 @@ inline bool isNeon(Isa isa) { return isa == Isa::kDotprod || isa == Isa::kI8mm; 
 class BlockDecoder {
 public:
   using V = mlir::Value;
-  BlockDecoder(mlir::OpBuilder &b, mlir::Location loc, Isa isa, tile::LoadQuantOp block);
+  /// `block`: of tile.load_quant or tile.load_decoded.
+  BlockDecoder(mlir::OpBuilder &b, mlir::Location loc, Isa isa, mlir::TypedValue<tile::BlockType> block);
 
+  /// Asks for what a loop over the columns will read some blocks later; nothing for a decoded block.
+  void prefetchAhead();
   /// Weights of column c of the block, sixteen rows, f32.
   V column(unsigned c);
   /// The block has one or two sub-blocks, columns 16 n .. 16 n + 15 if two. Scale of sub-block n, and what is added to
@@ -27,6 +30,9 @@ public:
   V addend(unsigned subBlock);
   /// Codes as bytes, columns 4 i .. 4 i + 3, rows of `part`.
   V codes(unsigned i, unsigned part);
+  /// The block lies in a panel, so that code vectors can be loaded by a number known at run time.
+  bool isDecoded() const { return bool(panel); }
+  V codesAt(V i, unsigned part);
 
   mlir::OpBuilder &b;
   mlir::Location loc;
@@ -62,7 +68,9 @@ private:
   V entry(unsigned n);                          ///< entry n's number, sixteen rows, i32
   V signWords();                                ///< bit c: column c is negative; sixteen rows, i32
 
-  tile::LoadQuantOp block;
+  V strip(int64_t n);                           ///< f32 strip n of a decoded block
+  const gguf::ElementType element;
+  V panel, slot;                                // of a decoded block
   V memory, superBase, blockInSuper, codeBase, rowScales; // the last three where the layout has them
   V d, signs, scales[2], addends[2];
   llvm::DenseMap<std::pair<unsigned, unsigned>, V> planes, codeCache, gathered;

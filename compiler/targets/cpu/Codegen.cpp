@@ -1,4 +1,6 @@
+#include "compiler/targets/cpu/BlockDecoder.h"
 #include "compiler/targets/cpu/Cpu.h"
+#include "passes/lower/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -80,6 +82,14 @@ void registerCpuDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
+/// Rows whose int sums, with a code and an activation each, fill the registers: 16 of 256 bits, 32 of 512 or of 128 bits.
+static int64_t rowTile(Isa isa) { return isa == Isa::kAvx512Vnni || isa == Isa::kEmulated ? 8 : 4; }
+
+void buildLevelPipeline(OpPassManager &pm, const Variant &variant) {
+  pm.addPass(lower::createScheduleContractionsPass({rowTile(*parseIsa(variant.isa)), /*panels=*/true}));
+  pm.addPass(createLowerTileToCpuPass(LowerTileToCpuPassOptions{variant.isa}));
+}
+
 void buildLlvmPipeline(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
@@ -89,7 +99,7 @@ void buildLlvmPipeline(OpPassManager &pm) {
 }
 
 void buildCpuPipeline(OpPassManager &pm, const Variant &variant) {
-  pm.addPass(createLowerTileToCpuPass(LowerTileToCpuPassOptions{variant.isa}));
+  buildLevelPipeline(pm, variant);
   buildLlvmPipeline(pm);
 }
 

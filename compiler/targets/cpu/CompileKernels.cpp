@@ -87,8 +87,7 @@ private:
   /// Lowers all kernels for `level` as far as levels differ; takes over `lower` levels' units where they are the same.
   LogicalResult lower(const Variant &level, ArrayRef<std::vector<Unit *>> lower, std::vector<Unit *> &kernels) {
     OwningOpRef<ModuleOp> all = takeApart(module);
-    auto pass = [&](OpPassManager &pm) { pm.addPass(createLowerTileToCpuPass(LowerTileToCpuPassOptions{level.isa})); };
-    if (failed(runPasses(*all, pass, /*verify=*/true)))
+    if (failed(runPasses(*all, [&](OpPassManager &pm) { buildLevelPipeline(pm, level); }, /*verify=*/true)))
       return failure();
     for (ModuleOp own : llvm::make_early_inc_range(all->getOps<ModuleOp>())) {
       auto isSame = [&](const std::vector<Unit *> &other) {

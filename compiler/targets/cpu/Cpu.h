@@ -36,9 +36,11 @@ enum class Output { kLlvmIr, kAssembly, kObject, kShared };
 /// lowered through, and how each becomes LLVM IR.
 void registerCpuDialects(mlir::DialectRegistry &registry);
 
-/// Adds the conversions from what lower-tile-to-cpu leaves to the LLVM dialect; the same for all levels.
+/// Adds the passes from the tile stage on that depend on the level: the schedule of contractions, lower-tile-to-cpu.
+void buildLevelPipeline(mlir::OpPassManager &pm, const Variant &variant);
+/// Adds the conversions from what these leave to the LLVM dialect; the same for all levels.
 void buildLlvmPipeline(mlir::OpPassManager &pm);
-/// Adds lower-tile-to-cpu and these conversions.
+/// Adds both.
 void buildCpuPipeline(mlir::OpPassManager &pm, const Variant &variant);
 /// From the LLVM dialect to `output`'s bytes, all kernels in one LLVM module. Reports through the context's diagnostics.
 /// Threads: free for other modules, but for Output::kShared, which links.

@@ -67,8 +67,8 @@ func::FuncOp makeFunction(exec::KernelOp kernel) {
 }
 
 /// Emits a block's users together at the last of them, so that each weight is decoded once for all rows.
-void lowerBlock(tile::LoadQuantOp block, Isa isa) {
-  SmallVector<Operation *> users(block->getUsers());
+void lowerBlock(TypedValue<tile::BlockType> block, Isa isa) {
+  SmallVector<Operation *> users(block.getUsers());
   llvm::sort(users, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
   SmallVector<tile::DotOp> dots;
   SmallVector<tile::DotF32Op> dotsF32;
@@ -81,6 +81,8 @@ void lowerBlock(tile::LoadQuantOp block, Isa isa) {
   if (!users.empty()) {
     OpBuilder b(users.back());
     DotEmitter emitter(b, block.getLoc(), isa, block);
+    if (llvm::none_of(users, [](Operation *user) { return mlir::isa<tile::DequantOp>(user); })) // that is a gather
+      emitter.prefetchAhead();
     if (!dots.empty())
       for (auto [dot, sum] : llvm::zip(dots, emitter.dots(dots)))
         dot.getResult().replaceAllUsesWith(sum);
@@ -90,10 +92,12 @@ void lowerBlock(tile::LoadQuantOp block, Isa isa) {
     for (Operation *user : users)
       if (auto dequant = dyn_cast<tile::DequantOp>(user))
         emitter.dequant(dequant.getTo());
+      else if (auto decode = dyn_cast<tile::DecodeOp>(user))
+        emitter.decode(decode.getPanel(), decode.getSlot());
   }
   for (Operation *user : users)
     user->erase();
-  block.erase();
+  block.getDefiningOp()->erase();
 }
 
 /// Halves, quarters, eighths, pairs: the order that tile.reduce promises.
@@ -158,13 +162,15 @@ struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
       }
       makeFunction(kernel);
     }
-    SmallVector<tile::LoadQuantOp> blocks;
+    SmallVector<TypedValue<tile::BlockType>> blocks;
     SmallVector<tile::ReduceOp> reductions;
     SmallVector<tile::HadamardOp> rotations;
     SmallVector<tile::BarrierOp> barriers;
     getOperation().walk([&](Operation *op) {
       if (auto block = dyn_cast<tile::LoadQuantOp>(op))
-        blocks.push_back(block);
+        blocks.push_back(block.getResult());
+      else if (auto decoded = dyn_cast<tile::LoadDecodedOp>(op))
+        blocks.push_back(decoded.getResult());
       else if (auto reduce = dyn_cast<tile::ReduceOp>(op))
         reductions.push_back(reduce);
       else if (auto rotation = dyn_cast<tile::HadamardOp>(op))
@@ -172,9 +178,10 @@ struct LowerTileToCpuPass : impl::LowerTileToCpuPassBase<LowerTileToCpuPass> {
       else if (auto barrier = dyn_cast<tile::BarrierOp>(op))
         barriers.push_back(barrier);
     });
-    for (tile::LoadQuantOp block : blocks) {
-      if (llvm::any_of(block->getUsers(), [&](Operation *user) { return user->getBlock() != block->getBlock(); })) {
-        block.emitOpError("is read in another block than its own");
+    for (TypedValue<tile::BlockType> block : blocks) {
+      Operation *op = block.getDefiningOp();
+      if (llvm::any_of(block.getUsers(), [&](Operation *user) { return user->getBlock() != op->getBlock(); })) {
+        op->emitOpError("is read in another block than its own");
         return signalPassFailure();
       }
       lowerBlock(block, *chosen);

@@ -1,4 +1,5 @@
 #include "compiler/targets/vulkan/Vulkan.h"
+#include "passes/lower/Passes.h"
 
 #include "mlir/Conversion/ArithToSPIRV/ArithToSPIRV.h"
 #include "mlir/Conversion/GPUToSPIRV/GPUToSPIRV.h"
@@ -103,6 +104,7 @@ struct LowerGpuToSpirvPass : impl::LowerGpuToSpirvPassBase<LowerGpuToSpirvPass> 
 } // namespace
 
 void buildVulkanPipeline(OpPassManager &pm) {
+  pm.addPass(lower::createScheduleContractionsPass());
   pm.addPass(createPlaceLaneBarriersPass());
   pm.addPass(createLowerTileToGpuPass());
   pm.addPass(createCanonicalizerPass());

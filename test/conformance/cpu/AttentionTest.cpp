@@ -209,7 +209,7 @@ protected:
     // The body has no byte dot product, so emulating one changes nothing: machine instruction sets only.
     for (const InstructionSet &r : instructionSets())
       if (r.name != "emulated")
-        kernels.push_back(Kernels::compile(specs, r));
+        kernels.push_back(compileKernels(specs, r));
   }
   static void TearDownTestSuite() { kernels.clear(); }
   static std::vector<std::unique_ptr<Kernels>> kernels;

@@ -115,7 +115,7 @@ protected:
         specs.push_back({name + "_head", headSpec(m)});
         specs.push_back({name + "_experts", expertsSpec(m)});
       }
-      kernels.push_back(Kernels::compile(specs, r));
+      kernels.push_back(compileKernels(specs, r));
     }
   }
   static void TearDownTestSuite() { kernels.clear(); }
@@ -361,7 +361,7 @@ TEST_F(FormatsTest, EveryLevelHasCompleteCode) {
     for (const char *name : {"q3_k", "iq4_xs", "tq1_0", "iq2_xs"})
       specs.push_back({name, "#exec.linear<columns = 256, int8 = true, parts = [<element = " + std::string(name) +
                                  ", rows = 16, columns = 256>], epilogue = store, tile = 16, rows_per_item = 4>"});
-    auto code = Kernels::compile(specs, {v.name, v});
+    auto code = compileKernels(specs, {v.name, v});
     ASSERT_TRUE(code) << v.name;
     for (auto &[name, spec] : specs)
       EXPECT_TRUE(code->find(name)) << v.name << " " << name;

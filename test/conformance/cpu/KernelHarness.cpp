@@ -1,15 +1,10 @@
 #include "test/conformance/cpu/KernelHarness.h"
-#include "dialects/exec/ExecDialect.h"
-#include "passes/lower/Passes.h"
 
-#include "mlir/Parser/Parser.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <gtest/gtest.h>
 
 namespace g4::conformance {
-
-using namespace mlir;
 
 const std::vector<InstructionSet> &instructionSets() {
   static const std::vector<InstructionSet> runs = [] {
@@ -32,41 +27,13 @@ const std::vector<InstructionSet> &instructionSets() {
   return runs;
 }
 
-std::unique_ptr<Kernels> Kernels::compile(const std::vector<std::pair<std::string, std::string>> &specs,
-                                          const InstructionSet &run) {
-  DialectRegistry registry;
-  registry.insert<exec::ExecDialect>();
-  cpu::registerCpuDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  std::string messages, text;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &d) { messages += d.str() + "\n"; });
-  for (auto &[name, spec] : specs)
-    text += "exec.kernel @" + name + " : " + spec + " {}\n";
-  auto module = parseSourceString<ModuleOp>(text, &context);
-  if (!module) {
-    ADD_FAILURE() << messages << text;
-    return nullptr;
-  }
-  PassManager pm(&context);
-  pm.addPass(lower::createLowerExecToTilePass());
-  cpu::buildCpuPipeline(pm, run.variant);
-  std::unique_ptr<Kernels> kernels(new Kernels);
-  if (succeeded(pm.run(*module)))
-    if (auto code = cpu::generateCode(*module, run.variant, cpu::Output::kShared); succeeded(code)) {
-      auto object = device::SharedObject::load(std::as_bytes(std::span(code->data(), code->size())));
-      if (object.ok()) {
-        kernels->object = *std::move(object);
-        return kernels;
-      }
-      messages += object.status().message();
-    }
-  ADD_FAILURE() << run.name << ": " << messages;
+std::unique_ptr<Kernels> compileKernels(const std::vector<std::pair<std::string, std::string>> &specs,
+                                        const InstructionSet &run) {
+  auto kernels = Kernels::compile(specs, run.variant);
+  if (kernels.ok())
+    return *std::move(kernels);
+  ADD_FAILURE() << run.name << ": " << kernels.status().message();
   return nullptr;
-}
-
-module::KernelFn Kernels::find(const std::string &name) const {
-  return reinterpret_cast<module::KernelFn>(object->symbol(name));
 }
 
 std::string firstDifference(const std::vector<float> &got, const std::vector<double> &want,

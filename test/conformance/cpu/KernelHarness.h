@@ -1,9 +1,7 @@
 /// Compiles kernels from their specifications and runs them in this process.
 #pragma once
 
-#include "compiler/targets/cpu/Cpu.h"
-#include "runtime/device/cpu/SharedObject.h"
-#include "runtime/module/StepAbi.h"
+#include "test/support/CompiledKernels.h"
 
 #include <cmath>
 #include <memory>
@@ -20,17 +18,10 @@ struct InstructionSet {
 /// Those that this machine can run; prints them and those it cannot. avx2 and emulated are always among them.
 const std::vector<InstructionSet> &instructionSets();
 
-class Kernels {
-public:
-  /// `specs` are (name, specification) pairs. Fails the current test and gives null when they do not compile.
-  static std::unique_ptr<Kernels> compile(const std::vector<std::pair<std::string, std::string>> &specs,
-                                          const InstructionSet &run);
-  /// Null when there is none of this name.
-  module::KernelFn find(const std::string &name) const;
-
-private:
-  std::unique_ptr<device::SharedObject> object;
-};
+using Kernels = support::CompiledKernels;
+/// `specs` are (name, specification) pairs. Fails the current test and gives null when they do not compile.
+std::unique_ptr<Kernels> compileKernels(const std::vector<std::pair<std::string, std::string>> &specs,
+                                        const InstructionSet &run);
 
 /// Bound of the relative error of n rounded f32 operations in a row: n u / (1 - n u), u = 2^-24 (Higham,
 /// lemma 3.1).

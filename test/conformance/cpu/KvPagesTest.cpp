@@ -162,7 +162,7 @@ protected:
       specs.push_back({s.name("heads"), s.heads()});
       specs.push_back({s.name("attention"), s.attention()});
     }
-    kernels = Kernels::compile(specs, instructionSets().front());
+    kernels = compileKernels(specs, instructionSets().front());
   }
   static void TearDownTestSuite() { kernels.reset(); }
   static std::unique_ptr<Kernels> kernels;

@@ -185,7 +185,7 @@ protected:
         specs.push_back({std::string(f.name) + "_int8", specOf(f, true)});
     }
     for (const InstructionSet &r : instructionSets())
-      kernels[r.name] = Kernels::compile(specs, r);
+      kernels[r.name] = compileKernels(specs, r);
   }
   static void TearDownTestSuite() { kernels.clear(); }
 

@@ -86,3 +86,68 @@ func.func @reduce_strip(%v: vector<8xf32>) {
   %r = tile.reduce sum %v : vector<8xf32> -> f32
   return
 }
+
+// -----
+
+func.func @contract_c1(%w: memref<?xi8>, %i: index, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, %sums: memref<?x4xi32>, %x: memref<?x64xf32>, %to: memref<8x16xf32>) {
+  // expected-error@+1 {{has 64 columns, but q4_k packs 256 at a time}}
+  tile.contract %w[%i] !tile.block<q4_k> columns = 64 with %x rows %i + %i into %to : memref<?xi8>, memref<8x16xf32>, memref<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c2(%w: memref<?xi8>, %i: index, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, %sums: memref<?x4xi32>, %x: memref<?x64xf32>, %to: memref<8x16xf32>) {
+  // expected-error@+1 {{reads f32, or codes, scales and sums, of 64 columns}}
+  tile.contract %w[%i] !tile.block<q4_0> columns = 64 with %q, %scale rows %i + %i into %to : memref<?xi8>, memref<8x16xf32>, memref<?x64xi8>, memref<?x2xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c2_columns(%w: memref<?xi8>, %i: index, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, %sums: memref<?x4xi32>, %x: memref<?x64xf32>, %to: memref<8x16xf32>) {
+  // expected-error@+1 {{reads f32, or codes, scales and sums, of 32 columns}}
+  tile.contract %w[%i] !tile.block<q4_0> columns = 32 with %x rows %i + %i into %to : memref<?xi8>, memref<8x16xf32>, memref<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @contract_c3(%w: memref<?xi8>, %i: index, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, %sums: memref<?x4xi32>, %x: memref<?x64xf32>, %to: memref<8x16xf32>) {
+  // expected-error@+1 {{has int8 activations for weights of f16}}
+  tile.contract %w[%i] !tile.block<f16> columns = 64 with %q, %scale, %sums rows %i + %i into %to : memref<?xi8>, memref<8x16xf32>, memref<?x64xi8>, memref<?x2xf32>, memref<?x4xi32>
+  return
+}
+
+// -----
+
+func.func @contract_c4(%w: memref<?xi8>, %i: index, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, %sums: memref<?x4xi32>, %x: memref<?x64xf32>, %to: memref<16x8xf32>) {
+  // expected-error@+1 {{writes strips of 16 to 'memref<16x8xf32>'}}
+  tile.contract %w[%i] !tile.block<q4_0> columns = 64 with %x rows %i + %i into %to : memref<?xi8>, memref<16x8xf32>, memref<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @decode_c1(%b: !tile.block<q4_0>, %panel: memref<8x576xi8>, %i: index) {
+  // expected-error@+1 {{decodes what is no packed block}}
+  tile.decode %b, %panel[%i] : !tile.block<q4_0>, memref<8x576xi8>
+  return
+}
+
+// -----
+
+func.func @decode_c2(%w: memref<?xi8>, %panel: memref<8x576xi8>, %i: index) {
+  %b = tile.load_quant %w[%i, %i] columns = 256 : memref<?xi8> -> !tile.block<q4_k>
+  // expected-error@+1 {{has slots of 576 bytes for decoded blocks of q4_k}}
+  tile.decode %b, %panel[%i] : !tile.block<q4_k>, memref<8x576xi8>
+  return
+}
+
+// -----
+
+func.func @load_decoded_c1(%panel: memref<8x576xi8>, %i: index) {
+  // expected-error@+1 {{has slots of 576 bytes for decoded blocks of bf16}}
+  %b = tile.load_decoded %panel[%i] : memref<8x576xi8> -> !tile.block<bf16>
+  return
+}

@@ -17,6 +17,16 @@ func.func @all(%w: memref<?xi8>, %k: memref<?xi8>, %q: memref<?x64xi8>, %scale: 
   %scratch = memref.alloca() : memref<32x16xf32>
   // CHECK: tile.dequant %[[C]], %{{.*}} : <q6_k>, memref<32x16xf32>
   tile.dequant %c, %scratch : !tile.block<q6_k>, memref<32x16xf32>
+  %panel = memref.alloca() : memref<8x576xi8>
+  // CHECK: tile.decode %[[B]], %[[PANEL:.*]][%[[I]]] : <q4_0>, memref<8x576xi8>
+  tile.decode %b, %panel[%i] : !tile.block<q4_0>, memref<8x576xi8>
+  // CHECK: tile.load_decoded %[[PANEL]][%[[J]]] : memref<8x576xi8> -> <q4_0>
+  %d = tile.load_decoded %panel[%j] : memref<8x576xi8> -> !tile.block<q4_0>
+  // CHECK: tile.contract %[[W]][%[[I]]] !tile.block<q4_0> columns = 64 with %[[Q]], %[[SCALE]], %[[SUMS]] rows %[[I]] + %[[J]] into %[[TO:.*]] : memref<?xi8>, memref<32x16xf32>, memref<?x64xi8>, memref<?x2xf32>, memref<?x4xi32>
+  tile.contract %w[%i] !tile.block<q4_0> columns = 64 with %q, %scale, %sums rows %i + %j into %scratch : memref<?xi8>, memref<32x16xf32>, memref<?x64xi8>, memref<?x2xf32>, memref<?x4xi32>
+  %map = memref.alloca() : memref<8xi32>
+  // CHECK: tile.contract %[[K]][%[[I]]] !tile.block<q6_k> columns = 512 with %[[X]] rows %[[I]] + %[[J]] map %{{.*}} : memref<8xi32> into %[[TO]] : memref<?xi8>, memref<32x16xf32>, memref<?x512xf32>
+  tile.contract %k[%i] !tile.block<q6_k> columns = 512 with %x rows %i + %j map %map : memref<8xi32> into %scratch : memref<?xi8>, memref<32x16xf32>, memref<?x512xf32>
   // CHECK: tile.barrier
   tile.barrier
   // CHECK: tile.reduce sum %[[F]] : vector<16xf32> -> f32

@@ -14,10 +14,11 @@
 // two of the eight that are multiplied, and eight products of pairs fit an int16 sum.
 // CHECK-LABEL: func.func @q4_0(
 // CHECK-SAME: %[[W:[^:]*]]: memref<?xi8>, %[[Q:[^:]*]]: memref<?x64xi8>, %[[SCALE:[^:]*]]: memref<?x2xf32>, %[[SUMS:[^:]*]]: memref<?x4xi32>, %[[ROW:[^:]*]]: index, %[[K:[^:]*]]: index, %[[ACC:[^:]*]]: vector<16xf32>)
-// AVX2-COUNT-8: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"({{.*}}) : (vector<32xi8>, vector<32xi8>) -> vector<16xi16>
-// AVX2: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"({{.*}}) : (vector<16xi16>, vector<16xi16>) -> vector<8xi32>
-// AVX2-COUNT-8: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
-// AVX2: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// What comes 2 KB later is asked for: 288 bytes a block.
+// CHECK: arith.constant 2048 : index
+// CHECK-COUNT-5: memref.prefetch %[[W]][{{.*}}], read, locality<3>, data
+// AVX2-COUNT-16: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"({{.*}}) : (vector<32xi8>, vector<32xi8>) -> vector<16xi16>
+// AVX2-COUNT-2: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"({{.*}}) : (vector<16xi16>, vector<16xi16>) -> vector<8xi32>
 // AVX2-NOT: llvm.x86
 // VNNI-COUNT-16: llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.256"({{.*}}) : (vector<8xi32>, vector<32xi8>, vector<32xi8>) -> vector<8xi32>
 // VNNI-NOT: llvm.x86
@@ -70,8 +71,9 @@ func.func @q8_0(%w: memref<?xi8>, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, 
 // Rows that share a block decode it once: as many loads of codes for two rows as for one. Five bits: four planes and one of
 // fifth bits, and half as many products to a sum.
 // CHECK-LABEL: func.func @shared(
-// AVX2-COUNT-4: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
-// AVX2: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// AVX2-COUNT-16: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
+// AVX2-NOT: pmadd.ub
+// AVX2-COUNT-3: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
 // CHECK: return %{{.*}}, %{{.*}} : vector<16xf32>, vector<16xf32>
 func.func @shared(%w: memref<?xi8>, %q: memref<?x32xi8>, %scale: memref<?x1xf32>, %sums: memref<?x2xi32>, %row: index, %other: index, %acc: vector<16xf32>) -> (vector<16xf32>, vector<16xf32>) {
   %c0 = arith.constant 0 : index
@@ -92,6 +94,46 @@ func.func @f32(%w: memref<?xi8>, %x: memref<?x32xf32>, %row: index, %acc: vector
   %b = tile.load_quant %w[%c0, %c0] columns = 32 : memref<?xi8> -> !tile.block<q4_0>
   %r = tile.dot_f32 %b, %x[%row, %c0] acc %acc : !tile.block<q4_0>, memref<?x32xf32>
   return %r : vector<16xf32>
+}
+
+// Into a panel: eight vectors of codes, one byte each, the scales as f32.
+// CHECK-LABEL: func.func @decode(
+// AVX2-COUNT-16: vector.store %{{.*}}, %{{.*}} : memref<8x576xi8>, vector<32xi8>
+// VNNI-COUNT-16: vector.store %{{.*}}, %{{.*}} : memref<8x576xi8>, vector<32xi8>
+// AVX512-COUNT-8: vector.store %{{.*}}, %{{.*}} : memref<8x576xi8>, vector<64xi8>
+// CHECK: %[[SCALES:.*]] = vector.bitcast %{{.*}} : vector<16xf32> to vector<64xi8>
+// CHECK: %[[AT:.*]] = arith.constant 512 : index
+// CHECK: vector.store %[[SCALES]], %{{.*}}[%{{.*}}, %[[AT]]] : memref<8x576xi8>, vector<64xi8>
+func.func @decode(%w: memref<?xi8>, %panel: memref<8x576xi8>, %k: index) {
+  %c0 = arith.constant 0 : index
+  %b = tile.load_quant %w[%c0, %k] columns = 64 : memref<?xi8> -> !tile.block<q4_0>
+  tile.decode %b, %panel[%k] : !tile.block<q4_0>, memref<8x576xi8>
+  return
+}
+
+// Out of it, a loop over the vectors of codes keeps the sums of both rows: of int16 pairs on AVX2, here four products of pairs to
+// a sum, so that two loops are one in the other.
+// CHECK-LABEL: func.func @decoded(
+// AVX2: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}) -> (vector<8xi32>, vector<8xi32>, vector<8xi32>, vector<8xi32>) {
+// AVX2: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}) -> (vector<16xi16>, vector<16xi16>, vector<16xi16>, vector<16xi16>) {
+// AVX2-COUNT-4: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
+// AVX2: scf.yield
+// AVX2-COUNT-4: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// AVX2: scf.yield
+// AVX2-NOT: pmadd
+// VNNI: scf.for %{{.*}} iter_args({{.*}}) -> (vector<8xi32>, vector<8xi32>, vector<8xi32>, vector<8xi32>) {
+// VNNI-COUNT-4: vpdpbusd.256
+// VNNI-NOT: vpdpbusd
+// AVX512: scf.for %{{.*}} iter_args({{.*}}) -> (vector<16xi32>, vector<16xi32>) {
+// AVX512-COUNT-2: vpdpbusd.512
+// AVX512-NOT: vpdpbusd
+// CHECK: return
+func.func @decoded(%panel: memref<8x576xi8>, %q: memref<?x32xi8>, %scale: memref<?x1xf32>, %sums: memref<?x2xi32>, %row: index, %other: index, %acc: vector<16xf32>) -> (vector<16xf32>, vector<16xf32>) {
+  %c0 = arith.constant 0 : index
+  %b = tile.load_decoded %panel[%c0] : memref<8x576xi8> -> !tile.block<q5_0>
+  %r = tile.dot %b, %q, %scale, %sums[%row, %c0] acc %acc : !tile.block<q5_0>, memref<?x32xi8>, memref<?x1xf32>, memref<?x2xi32>
+  %s = tile.dot %b, %q, %scale, %sums[%other, %c0] acc %acc : !tile.block<q5_0>, memref<?x32xi8>, memref<?x1xf32>, memref<?x2xi32>
+  return %r, %s : vector<16xf32>, vector<16xf32>
 }
 
 // Halves, quarters, eighths, pairs.

@@ -8,10 +8,11 @@
 // STRIPS: exec.kernel @linear
 // STRIPS: exec.kernel @experts
 
-// Work items [begin, end), three to a block of eight rows (40 outputs are three tiles of 16), as blocks, items of a block,
-// tiles of four rows and single rows.
+// Work items [begin, end), three to a block of eight rows (40 outputs are three tiles of 16), as blocks and items of a block;
+// how the rows of a block share weights is left to tile-schedule-contractions.
 // CHECK: exec.kernel @linear : {{.*}} {
 // CHECK-NEXT: ^bb0(%[[COUNT:.*]]: memref<?xi32>, %[[Q:.*]]: memref<?x64xi8>, %[[SCALE:.*]]: memref<?x2xf32>, %[[SUMS:.*]]: memref<?x4xi32>, %[[W:.*]]: memref<?xi8>, %[[OUT:.*]]: memref<?x48xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index):
+// CHECK: %[[PRODUCTS:.*]] = memref.alloca() {alignment = 64 : i64} : memref<8x16xf32>
 // CHECK: %[[ROWS32:.*]] = memref.load %[[COUNT]][%c0]
 // CHECK: %[[ROWS:.*]] = arith.index_cast %[[ROWS32]]
 // CHECK: %[[FIRST:.*]] = arith.divui %[[BEGIN]], %c3
@@ -21,23 +22,11 @@
 // CHECK: %[[N:.*]] = arith.minui %[[LEFT]], %c8
 // CHECK: scf.for %[[ITEM:.*]] = %{{.*}} to %{{.*}} step %c1 {
 // CHECK: %[[COLUMN:.*]] = arith.muli %[[ITEM]], %c16
-// CHECK: %[[TILES:.*]] = arith.divui %[[N]], %c4
-// CHECK: %[[WHOLE:.*]] = arith.muli %[[TILES]], %c4
-// CHECK: scf.for %{{.*}} = %c0 to %[[WHOLE]] step %c4 {
-// Blocks of 32 columns in order; one block of weights serves four rows.
-// CHECK: %[[S:.*]]:4 = scf.for %[[K:.*]] = %c0 to %c2 step %c1 iter_args(%[[A0:.*]] = %{{.*}}, %[[A1:.*]] = %{{.*}}, %[[A2:.*]] = %{{.*}}, %[[A3:.*]] = %{{.*}}) ->
-// CHECK-NEXT: %[[B:.*]] = tile.load_quant %[[W]][%[[ITEM]], %[[K]]] columns = 64 : memref<?xi8> -> <q4_0>
-// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A0]]
-// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A1]]
-// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A2]]
-// CHECK-NEXT: tile.dot %[[B]], %[[Q]], %[[SCALE]], %[[SUMS]][%{{.*}}, %[[K]]] acc %[[A3]]
-// CHECK-COUNT-4: vector.store %[[S]]#{{[0-3]}}, %[[OUT]][%{{.*}}, %[[COLUMN]]] : memref<?x48xf32>, vector<16xf32>
-// CHECK: scf.for %{{.*}} = %[[WHOLE]] to %[[N]] step %c1 {
-// CHECK: %[[ONE:.*]] = scf.for
-// CHECK: tile.load_quant
-// CHECK-NEXT: tile.dot
-// CHECK-NEXT: scf.yield
-// CHECK: vector.store %[[ONE]], %[[OUT]]
+// CHECK: tile.contract %[[W]][%[[ITEM]]] !tile.block<q4_0> columns = 64 with %[[Q]], %[[SCALE]], %[[SUMS]] rows %[[ROW0]] + %[[N]] into %[[PRODUCTS]]
+// CHECK: scf.for %[[M:.*]] = %c0 to %[[N]] step %c1 {
+// CHECK: %[[STRIP:.*]] = vector.load %[[PRODUCTS]][%[[M]], %c0]
+// CHECK: %[[ROW:.*]] = arith.addi %[[ROW0]], %[[M]]
+// CHECK: vector.store %[[STRIP]], %[[OUT]][%[[ROW]], %[[COLUMN]]] : memref<?x48xf32>, vector<16xf32>
 // CHECK: exec.end
 exec.kernel @linear : #exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 40, columns = 64>],
   epilogue = store, tile = 16, rows_per_item = 8> {}
@@ -45,21 +34,21 @@ exec.kernel @linear : #exec.linear<columns = 64, int8 = true, parts = [<element 
 // A scale multiplies the sums.
 // CHECK: exec.kernel @scaled
 // CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %{{.*}}: memref<?x64xi8>, %{{.*}}: memref<?x2xf32>, %{{.*}}: memref<?x4xi32>, %[[W:.*]]: memref<?xi8>, %[[S:.*]]: memref<?xf32>, %[[OUT:.*]]: memref<?x48xf32>,
-// CHECK: %[[SUMS:.*]]:4 = scf.for
+// CHECK: tile.contract %[[W]]{{.*}} into %[[SUMS:[^ ]*]] :
 // CHECK: %[[SCALE:.*]] = memref.load %[[S]][%c0] : memref<?xf32>
 // CHECK: %[[LANES:.*]] = vector.broadcast %[[SCALE]] : f32 to vector<16xf32>
-// CHECK: %[[FIRST:.*]] = arith.mulf %[[SUMS]]#0, %[[LANES]] : vector<16xf32>
-// CHECK: arith.mulf %[[SUMS]]#3, %[[LANES]] : vector<16xf32>
-// CHECK: vector.store %[[FIRST]], %[[OUT]]
+// CHECK: scf.for %[[M:.*]] =
+// CHECK: %[[SUM:.*]] = vector.load %[[SUMS]][%[[M]], %c0]
+// CHECK: %[[SCALED:.*]] = arith.mulf %[[SUM]], %[[LANES]] : vector<16xf32>
+// CHECK: vector.store %[[SCALED]], %[[SUMS]][%[[M]], %c0]
+// CHECK: vector.store %{{.*}}, %[[OUT]]
 exec.kernel @scaled : #exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 40, columns = 64, scales = 1>],
   epilogue = store, tile = 16, rows_per_item = 1> {}
 
 // Floats are multiplied with f32 activations, also when others are int8.
 // CHECK: exec.kernel @floats
 // CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[X:.*]]: memref<?x64xf32>, %[[W:.*]]: memref<?xi8>,
-// CHECK: tile.load_quant %[[W]]{{.*}} -> <bf16>
-// CHECK-NEXT: tile.dot_f32 %{{.*}}, %[[X]]
-// CHECK-NOT: tile.dot %
+// CHECK: tile.contract %[[W]][%{{.*}}] !tile.block<bf16> columns = 64 with %[[X]] rows
 exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element = bf16, rows = 32, columns = 64>],
   epilogue = softcap, tile = 32, rows_per_item = 8, softcap = 30.0 : f32> {}
 
@@ -149,8 +138,8 @@ exec.kernel @embed : #exec.row_kernel<row = <hidden = 256, int8 = true, eps = 1.
 // CHECK: vector.store %{{.*}} : memref<?x32xf32>
 // CHECK: vector.store %{{.*}}, %[[X]]
 // CHECK: tile.barrier
-// CHECK: tile.dot %{{.*}}, %[[X]],
-// CHECK: tile.dot %{{.*}}, %[[X]],
+// CHECK: tile.contract %{{.*}} with %[[X]],{{.*}} rows %c0 +
+// CHECK: tile.contract %{{.*}} with %[[X]],{{.*}} rows %c0 +
 exec.kernel @prologue : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 64, columns = 32>,
   <element = q4_0, rows = 64, columns = 32>], epilogue = geglu, tile = 32, rows_per_item = 8,
   row = <hidden = 32, int8 = true, eps = 1.0e-6 : f32, source = buffer, add = normed, scaled = false, store = true,
@@ -217,5 +206,9 @@ exec.kernel @sort : #exec.sort_experts<experts = 2, used = 1, tileRows = 4> {}
 // CHECK: %[[ITEMS:.*]] = arith.muli %[[N]], %c2
 // CHECK: %[[STOP:.*]] = arith.minui %{{.*}}, %[[ITEMS]]
 // CHECK: scf.for %{{.*}} = %{{.*}} to %[[STOP]]
+// The rows of a tile are those of its pairs.
+// CHECK: memref.load %[[ORDER]]
+// CHECK: memref.store %{{.*}}, %[[PAIRS:.*]][%{{.*}}] : memref<4xi32>
+// CHECK: tile.contract {{.*}} rows %c0 + %{{.*}} map %[[PAIRS]] : memref<4xi32> into
 exec.kernel @experts : #exec.experts<experts = 2, used = 1, tile_rows = 4, int8 = true,
   parts = [<element = q8_0, rows = 64, columns = 32>], tile = 16> {}

@@ -1,0 +1,211 @@
+// tile.contract to loops over rows and blocks. See tile-schedule-contractions.
+#include "dialects/exec/ExecDialect.h"
+#include "dialects/tile/TileDialect.h"
+#include "passes/lower/Passes.h"
+#include "runtime/module/StepAbi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace g4::lower {
+#define GEN_PASS_DEF_SCHEDULECONTRACTIONSPASS
+#include "passes/lower/Passes.h.inc"
+namespace {
+
+// Blocks of a panel: 256 columns. With their scales 4.5 to 6 KiB, which leaves most of a first cache of 32 KiB to the
+// activations; the sums are loaded and stored once for all of them.
+constexpr int64_t kPanelBlocks = 8;
+
+/// Panels by kernel and type: contractions of a kernel share them.
+using Panels = DenseMap<std::pair<Operation *, Type>, Value>;
+
+class Contraction {
+  using V = Value;
+  using Values = SmallVector<Value>;
+
+public:
+  /// `panels`: null to go without.
+  Contraction(tile::ContractOp op, int64_t rowTile, Panels *panels)
+      : op(op), b(op), loc(op.getLoc()), rowTile(rowTile), panels(panels), block(cast<tile::BlockType>(op.getBlock())),
+        int8(op.getInput().size() == 3), sums(op.getSums()) {}
+
+  void expand() {
+    if (!panels)
+      return tiles([&](V m, int64_t n) { direct(m, n); });
+    if (isConstantIntValue(op.getN(), 1))
+      return direct(index(0), 1);
+    V single = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, op.getN(), index(1));
+    auto branch = scf::IfOp::create(b, loc, single, /*withElseRegion=*/true);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPoint(branch.thenBlock()->getTerminator());
+      direct(index(0), 1);
+      b.setInsertionPoint(branch.elseBlock()->getTerminator());
+      throughPanels();
+    }
+  }
+
+private:
+  V index(int64_t v) { return arith::ConstantIndexOp::create(b, loc, v); }
+  V add(V x, V y) { return arith::AddIOp::create(b, loc, x, y); }
+  V zero() {
+    auto type = VectorType::get({module::kLanes}, b.getF32Type());
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, 0.0f));
+  }
+  V rowOf(V m) {
+    V row = add(op.getFirst(), m);
+    if (!op.getMap())
+      return row;
+    V mapped = memref::LoadOp::create(b, loc, op.getMap(), row);
+    return arith::IndexCastOp::create(b, loc, b.getIndexType(), mapped);
+  }
+  Values rowsOf(V m, int64_t n) {
+    Values rows;
+    for (int64_t i = 0; i < n; ++i)
+      rows.push_back(rowOf(add(m, index(i))));
+    return rows;
+  }
+  void forEach(V lower, V upper, int64_t step, function_ref<void(V)> body) {
+    auto loop = scf::ForOp::create(b, loc, lower, upper, index(step));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(loop.getBody()->getTerminator());
+    body(loop.getInductionVar());
+  }
+  Values loop(V lower, V upper, ValueRange init, function_ref<Values(V, ValueRange)> body) {
+    auto loop = scf::ForOp::create(b, loc, lower, upper, index(1), init);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(loop.getBody());
+    scf::YieldOp::create(b, loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
+    return Values(loop.getResults());
+  }
+  /// Calls body(first row, rows) for tiles of rowTile rows, of half as many down to four, and of one.
+  void tiles(function_ref<void(V, int64_t)> body) {
+    V from = index(0);
+    for (int64_t size = rowTile; size >= 1; size = size > 4 ? size / 2 : size > 1 ? 1 : 0) {
+      V whole = index(0);
+      if (size > 1) {
+        V n = arith::DivUIOp::create(b, loc, op.getN(), index(size));
+        whole = arith::MulIOp::create(b, loc, n, index(size));
+      } else {
+        whole = op.getN();
+      }
+      forEach(from, whole, size, [&](V m) { body(m, size); });
+      from = whole;
+    }
+  }
+  void storeSums(V m, ValueRange values) {
+    for (auto [i, v] : llvm::enumerate(values))
+      vector::StoreOp::create(b, loc, v, sums, ValueRange{add(m, index(i)), index(0)});
+  }
+  V loadQuant(V k) { return tile::LoadQuantOp::create(b, loc, block, op.getWeights(), op.getGroup(), k, op.getColumns()); }
+  V dot(V of, V row, V k, V sum) {
+    ValueRange x = op.getInput();
+    if (int8)
+      return tile::DotOp::create(b, loc, sum.getType(), of, x[0], x[1], x[2], row, k, sum);
+    return tile::DotF32Op::create(b, loc, sum.getType(), of, x[0], row, k, sum);
+  }
+  Values dots(V of, ArrayRef<V> rows, V k, ValueRange acc) {
+    Values next;
+    for (auto [row, sum] : llvm::zip(rows, acc))
+      next.push_back(dot(of, row, k, sum));
+    return next;
+  }
+
+  /// Rows m .. m + n - 1 from the packed blocks.
+  void direct(V m, int64_t n) {
+    Values rows = rowsOf(m, n);
+    storeSums(m, loop(index(0), index(op.getColumns() / 32), Values(n, zero()),
+                      [&](V k, ValueRange acc) { return dots(loadQuant(k), rows, k, acc); }));
+  }
+
+  void throughPanels() {
+    int64_t blocks = op.getColumns() / 32, perPanel = int8 ? kPanelBlocks : 1;
+    V panel = scratch();
+    forEach(index(0), op.getN(), 1, [&](V m) { storeSums(m, zero()); });
+    forEach(index(0), index(blocks), perPanel, [&](V first) {
+      V end = add(first, index(perPanel));
+      if (blocks % perPanel)
+        end = arith::MinUIOp::create(b, loc, end, index(blocks));
+      if (int8)
+        forEach(first, end, 1, [&](V k) {
+          V slot = arith::SubIOp::create(b, loc, k, first);
+          tile::DecodeOp::create(b, loc, loadQuant(k), panel, slot);
+        });
+      else
+        tile::DequantOp::create(b, loc, loadQuant(first), panel);
+      tiles([&](V m, int64_t n) {
+        Values rows = rowsOf(m, n), acc;
+        for (int64_t i = 0; i < n; ++i)
+          acc.push_back(vector::LoadOp::create(b, loc, cast<VectorType>(zero().getType()), sums, ValueRange{add(m, index(i)), index(0)}));
+        storeSums(m, int8 ? ofDecoded(panel, first, end, rows, acc) : ofFloats(panel, first, rows, acc));
+      });
+    });
+  }
+  Values ofDecoded(V panel, V first, V end, ArrayRef<V> rows, ValueRange acc) {
+    return loop(first, end, acc, [&](V k, ValueRange sum) {
+      V slot = arith::SubIOp::create(b, loc, k, first);
+      return dots(tile::LoadDecodedOp::create(b, loc, block, panel, slot), rows, k, sum);
+    });
+  }
+  /// As tile.dot_f32 does, from a block's values.
+  Values ofFloats(V panel, V k, ArrayRef<V> rows, ValueRange acc) {
+    V column0 = arith::MulIOp::create(b, loc, k, index(32));
+    return loop(index(0), index(32), acc, [&](V c, ValueRange sum) {
+      auto strip = cast<VectorType>(sum[0].getType());
+      V w = vector::LoadOp::create(b, loc, strip, panel, ValueRange{c, index(0)});
+      Values next;
+      for (auto [row, s] : llvm::zip(rows, sum)) {
+        V x = memref::LoadOp::create(b, loc, op.getInput()[0], ValueRange{row, add(column0, c)});
+        next.push_back(math::FmaOp::create(b, loc, w, vector::BroadcastOp::create(b, loc, strip, x), s));
+      }
+      return next;
+    });
+  }
+  /// At the kernel's entry, outside every loop.
+  V scratch() {
+    auto kernel = op->getParentOfType<exec::KernelOp>();
+    auto type = int8 ? MemRefType::get({kPanelBlocks, tile::decodedBytes(block.getElement())}, b.getI8Type())
+                     : MemRefType::get({32, module::kLanes}, b.getF32Type());
+    V &panel = (*panels)[{kernel, type}];
+    if (!panel) {
+      auto entry = OpBuilder::atBlockBegin(&kernel.getBody().front());
+      panel = memref::AllocaOp::create(entry, loc, type, b.getI64IntegerAttr(64));
+    }
+    return panel;
+  }
+
+  tile::ContractOp op;
+  OpBuilder b;
+  Location loc;
+  int64_t rowTile;
+  Panels *panels;
+  tile::BlockType block;
+  bool int8;
+  V sums;
+};
+
+struct ScheduleContractionsPass : impl::ScheduleContractionsPassBase<ScheduleContractionsPass> {
+  using Base::Base;
+  void runOnOperation() override {
+    if (rowTile < 1 || (rowTile & (rowTile - 1))) {
+      getOperation().emitError() << "row-tile is " << rowTile.getValue() << ", no power of two";
+      return signalPassFailure();
+    }
+    SmallVector<tile::ContractOp> contractions;
+    getOperation().walk([&](tile::ContractOp op) { contractions.push_back(op); });
+    Panels shared;
+    for (tile::ContractOp op : contractions) {
+      Contraction(op, rowTile, panels ? &shared : nullptr).expand();
+      op.erase();
+    }
+  }
+};
+
+} // namespace
+} // namespace g4::lower
