@@ -1,6 +1,8 @@
 #include "runtime/api/Bench.h"
 #include "runtime/api/Impl.h"
+#include "runtime/api/Profile.h"
 #include "runtime/base/Guard.h"
+#include "runtime/device/cpu/HostMemory.h"
 #include "runtime/engine/Prefill.h"
 
 #include <algorithm>
@@ -44,18 +46,26 @@ public:
     return seconds.count();
   }
 
-  Status trace(const std::function<void(const TraceEvent &)> &onTrace) {
+  /// Runs once more, with spans; `onTrace` may be empty.
+  Result<Profile> profile(const std::function<void(const TraceEvent &)> &onTrace) {
     std::vector<device::LaunchSpan> spans;
     engine_.trace(&spans);
-    onTrace_ = &onTrace;
-    spans_ = &spans;
+    Profiler profiler(*model_.module);
+    onStep_ = [&](const engine::Step &step, uint64_t number, double seconds) {
+      profiler.add(step, spans, seconds);
+      if (onTrace)
+        pass(spans, number, onTrace);
+      spans.clear();
+    };
     constexpr uint32_t kSteps = 8;
     const bool decode = what_.kind == BenchCase::Kind::kDecode;
     const auto run =
         repeat(std::min(what_.tokens, decode ? kSteps : kSteps * engine_.limits().rows / what_.batch));
     engine_.trace(nullptr);
-    onTrace_ = nullptr;
-    return run.ok() ? Status() : run.status();
+    onStep_ = nullptr;
+    if (!run.ok())
+      return run.status();
+    return profiler.profile();
   }
 
 private:
@@ -118,22 +128,24 @@ private:
     step.positions = positions_;
     step.tailRows = step.logitRows = tail_;
     const uint64_t number = engine_.counters().steps;
+    const auto begin = std::chrono::steady_clock::now();
     G4_ASSIGN_OR_RETURN(const auto output, engine_.run(step));
     (void)output;
-    if (onTrace_)
-      pass(number);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    if (onStep_)
+      onStep_(step, number, seconds.count());
     return {};
   }
 
-  void pass(uint64_t step) {
+  void pass(std::span<const device::LaunchSpan> spans, uint64_t step,
+            const std::function<void(const TraceEvent &)> &onTrace) const {
     const auto &dispatches = *model_.module->findProgram("step")->dispatches();
-    for (const device::LaunchSpan &span : *spans_) {
+    for (const device::LaunchSpan &span : spans) {
       const fb::Dispatch &dispatch = *dispatches.Get(span.launch);
-      (*onTrace_)({model_.module->root().kernels()->Get(dispatch.kernel())->string_view(),
-                   fb::EnumNameRowSet(dispatch.grid()->set()), dispatch.layer(), span.launch, span.thread,
-                   step, span.beginNs, span.endNs});
+      onTrace({model_.module->root().kernels()->Get(dispatch.kernel())->string_view(),
+               fb::EnumNameRowSet(dispatch.grid()->set()), dispatch.layer(), span.launch, span.thread, step,
+               span.beginNs, span.endNs});
     }
-    spans_->clear();
   }
 
   Model::Impl &model_;
@@ -143,8 +155,8 @@ private:
   std::vector<int32_t> tokens_;
   std::vector<kv::SeqId> rowSequences_;
   std::vector<uint32_t> positions_, tail_;
-  const std::function<void(const TraceEvent &)> *onTrace_ = nullptr;
-  std::vector<device::LaunchSpan> *spans_ = nullptr;
+  /// After each step, when there is one.
+  std::function<void(const engine::Step &step, uint64_t number, double seconds)> onStep_ = nullptr;
 };
 
 } // namespace
@@ -166,23 +178,41 @@ Status checkBench(Model &model, const BenchCase &what) {
   return {};
 }
 
-Result<std::vector<double>> bench(Model &model, const BenchCase &what, const BenchOptions &options) {
-  return guarded([&]() -> Result<std::vector<double>> {
+Result<BenchResult> bench(Model &model, const BenchCase &what, const BenchOptions &options) {
+  return guarded([&]() -> Result<BenchResult> {
     G4_RETURN_IF_ERROR(checkBench(model, what));
     Bench run(model.impl(), what);
     G4_RETURN_IF_ERROR(run.prepare());
-    std::vector<double> seconds;
+    BenchResult out;
+    const uint64_t before = model.counters().steps;
     for (uint32_t i = 0; i <= options.repetitions; ++i) {
-      if (options.onProgress && !options.onProgress(i, options.repetitions + 1))
+      if (options.onProgress && !options.onProgress(i, options.repetitions + 2))
         return Status(Code::kCancelled, "cancelled");
       G4_ASSIGN_OR_RETURN(const double once, run.repeat(what.tokens));
-      if (i > 0) // the first one warms up
-        seconds.push_back(once);
+      if (i > 0)
+        out.seconds.push_back(once);
+      else // it warms up
+        out.steps = model.counters().steps - before;
     }
-    if (options.onTrace)
-      G4_RETURN_IF_ERROR(run.trace(options.onTrace));
-    return seconds;
+    G4_ASSIGN_OR_RETURN(out.profile, run.profile(options.onTrace));
+    return out;
   });
 }
+
+Result<double> timeStep(Model &model) {
+  return guarded([&]() -> Result<double> {
+    const BenchCase what{BenchCase::Kind::kDecode, 1, 1, 0};
+    G4_RETURN_IF_ERROR(checkBench(model, what));
+    Bench run(model.impl(), what);
+    G4_RETURN_IF_ERROR(run.prepare());
+    return run.repeat(1);
+  });
+}
+
+Result<double> readBandwidth(const Model &model) {
+  return guarded([&] { return device::readBandwidth(model.threads()); });
+}
+
+uint64_t peakResidentBytes() { return device::peakResidentBytes(); }
 
 } // namespace g4::api

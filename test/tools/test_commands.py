@@ -118,27 +118,90 @@ class Measures(Commands):
 
 
 class Bench(Commands):
-    FIELDS = {"test", "tokens", "batch", "depth", "seconds", "tokens_per_second", "tokens_per_second_min",
-              "tokens_per_second_max"}
+    FIELDS = {"model", "g4run", "variant", "threads", "load_seconds", "first_step_seconds", "peak_bytes", "read_bandwidth",
+              "results"}
+    TEST = {"test", "tokens", "batch", "depth", "seconds", "tokens_per_second", "tokens_per_second_min",
+            "tokens_per_second_max", "steps", "step"}
+    USE = {"seconds", "weight_bytes", "kv_bytes", "macs", "bytes_per_second", "bandwidth_share", "macs_per_second"}
+    STEP, KERNEL = USE | {"idle_seconds", "kernels"}, USE | {"kernel", "calls", "busy"}
 
     def test_table_and_json(self):
         with scratch(self.tools) as folder:
             table = self.text("bench", self.model, "--prefill", "64,600", "--decode", "4", "--batch", "1,3", "--depth",
-                              "0,200", "--reps", "2", "--json", folder / "out.json")
+                              "0,200", "--reps", "2", "--kernels", "2", "--json", folder / "out.json")
             out = json.loads((folder / "out.json").read_text())
-        self.equal(set(out), {"model", "g4run", "variant", "threads", "results"}, "fields")
+        self.equal(set(out), self.FIELDS, "fields")
         self.equal(len(out["results"]), 12, "tests")
-        rows = [line.split() for line in table.splitlines()[2:]]
-        for row, result in zip(rows, out["results"], strict=True):
-            self.equal(set(result), self.FIELDS, "fields of a result")
+        rows, total, *parts = table.split("\n\n")
+        rows = [line.split() for line in rows.splitlines()[2:]]
+        self.equal(f"{out['read_bandwidth'] / 1e9:.2f} GB/s" in total, True, total)
+        for row, part, result in zip(rows, parts, out["results"], strict=True):
+            self.equal(set(result), self.TEST, "fields of a result")
             self.equal(row[:4], [result["test"], *(str(result[k]) for k in ("tokens", "batch", "depth"))], "row")
             self.equal(len(result["seconds"]), 2, "repetitions")
             work = result["tokens"] * result["batch"]
             self.at_most(abs(result["tokens_per_second_max"] * min(result["seconds"]) / work - 1), 1e-6, "highest")
             self.at_most(result["tokens_per_second_min"], result["tokens_per_second"], "lowest and median")
+            names = [k["kernel"] for k in result["step"]["kernels"]]
+            heading, _, *lines = part.splitlines()
+            self.equal(heading, "a step of {test} {tokens}, batch {batch}, depth {depth}".format(**result), "heading")
+            self.equal([line.split()[0] for line in lines], [*names[:2], str(len(names) - 2), "between", "all,"], "kernels")
         page = (ROOT / "docs/commands/bench.md").read_text()
-        for field in self.FIELDS | set(out):
+        for field in self.FIELDS | self.TEST | self.STEP | self.KERNEL:
             self.equal(f"`{field}`" in page, True, f"{field} in docs/commands/bench.md")
+        self.check_machine(out)
+        for result in out["results"]:
+            self.check_step(result, out)
+        decode = {(r["batch"], r["depth"]): r["step"] for r in out["results"] if r["test"] == "decode"}
+        self.equal(decode[3, 200]["kv_bytes"], 3 * decode[1, 200]["kv_bytes"], "K/V of three sequences")
+        self.at_least(decode[1, 200]["kv_bytes"], 10 * decode[1, 0]["kv_bytes"], "K/V of 200 positions and of 2")
+        self.check_decode(decode[1, 0])
+
+    def check_machine(self, out):
+        self.at_least(out["read_bandwidth"], 1e8, "bytes per second")
+        self.at_least(out["first_step_seconds"], 1e-6, "a step")
+        self.at_least(out["load_seconds"], 1e-6, "loading")
+        self.at_least(out["peak_bytes"], sum(w["bytes"] for w in self.tools.inspect(self.model)["weights"]
+                                             if w["place"] == "packed"), "memory")
+
+    def check_step(self, result, out):
+        step, time = result["step"], sorted(result["seconds"])
+        kernels = step["kernels"]
+        self.equal(set(step), self.STEP, "fields of a step")
+        self.equal(all(set(k) == self.KERNEL for k in kernels), True, "fields of a kernel")
+        self.at_most(sum(k["busy"] * k["seconds"] for k in kernels), step["seconds"], "busy threads")
+        self.at_most(sum(k["seconds"] for k in kernels), step["seconds"] * out["threads"], "time of kernels")
+        self.equal(0 <= step["idle_seconds"] <= step["seconds"], True, "time between kernels")
+        self.equal([k["seconds"] for k in kernels], sorted((k["seconds"] for k in kernels), reverse=True), "order")
+        for field in ("weight_bytes", "kv_bytes", "macs"):
+            self.at_most(abs(sum(k[field] for k in kernels) / step[field] - 1), 1e-9, f"sum of {field}")
+        self.equal(0 < step["bandwidth_share"] < 10, True, "share: a small model lies in caches")
+        rate = (step["weight_bytes"] + step["kv_bytes"]) * result["steps"] / ((time[0] + time[1]) / 2)
+        self.at_most(abs(step["bytes_per_second"] / rate - 1), 1e-9, "rate")
+        for use in (step, *kernels):
+            self.at_most(abs(use["bandwidth_share"] * out["read_bandwidth"] - use["bytes_per_second"]), 1, "share")
+
+    def check_decode(self, step):
+        """A step of one row reads every matrix once and rows that the token chooses; twice only a few gains."""
+        artifact = self.tools.inspect(self.model)
+        program = artifact["programs"][0]
+        self.equal(step["macs"], sum(program[f"macs_{s}"] for s in ("rows", "tail", "logits")), "multiplications")
+        weights = {w["name"]: w for w in artifact["weights"]}
+        least = sum(w["bytes"] for w in weights.values() if w["place"] != "table")
+        row = sum(w["bytes"] / w["rows"] for w in weights.values() if w["rows"] == artifact["facts"]["vocabulary"])
+        self.at_least(step["weight_bytes"], least + row, "bytes of weights")
+        self.at_most(step["weight_bytes"], 1.001 * (least + row), "bytes of weights")
+
+    def test_only_chosen_experts_are_read(self):
+        model = self.tools.compile(ROOT / "test/data/text/models/moe/moe-Q8_0.gguf")
+        step = json.loads(self.text("bench", model, "--prefill", "0", "--decode", "2", "--reps", "1", "--json", "-"))["results"][0]["step"]
+        artifact = self.tools.inspect(model)
+        facts = artifact["facts"]
+        part = facts["experts_used"] / facts["layers"][0]["experts"]
+        self.at_most(part, 0.5, "experts used")
+        want = sum(w["bytes"] * (part if "_exps.weight" in w["name"] else 1) for w in artifact["weights"])
+        # A row of the embedding, and gains that two dispatches use, come on top.
+        self.at_most(abs(step["weight_bytes"] / want - 1), 0.005, "bytes of weights")
 
     def test_a_trace_has_every_dispatch(self):
         with scratch(self.tools) as folder:

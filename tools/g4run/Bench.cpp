@@ -1,7 +1,6 @@
-#include "runtime/api/Bench.h"
-#include "runtime/api/Report.h"
 #include "tools/common/Cli.h"
 #include "tools/common/Files.h"
+#include "tools/g4run/BenchReport.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
 
@@ -21,8 +20,10 @@ constexpr char kNotes[] =
 tokens one after the other without sampling, both for --batch sequences at once that hold --depth positions already.
 Lists are separated by commas; 0 leaves a test out.
 
-The table has the median, and the lowest and highest of the repetitions. --json has every repetition. --profile runs
-each test once more and writes when each thread worked on each dispatch, for ui.perfetto.dev or chrome://tracing.
+The table has the median, and the lowest and highest of the repetitions; --json has every one. Then each test runs once
+more, for at most 8 steps, to see which kernels the time of a step goes to. What those have to read is compared with
+what all threads together read from memory. --profile writes when each thread worked on each dispatch, for
+ui.perfetto.dev or chrome://tracing.
 
 Examples:
   g4run bench model.g4m
@@ -32,19 +33,8 @@ Examples:
 struct BenchFlags {
   ModelFlags model;
   std::vector<uint32_t> prefill = {512}, decode = {128}, batch = {1}, depth = {0};
-  uint32_t repetitions = 5;
+  uint32_t repetitions = 5, kernels = 5;
   std::string json, profile;
-};
-
-struct Measured {
-  api::BenchCase what;
-  std::vector<double> seconds; // ascending
-  /// Tokens per second of the repetition that took `seconds`.
-  double rate(double time) const { return time > 0 ? double(what.tokens) * what.batch / time : 0; }
-  double median() const {
-    return rate((seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2);
-  }
-  const char *name() const { return what.kind == api::BenchCase::Kind::kDecode ? "decode" : "prefill"; }
 };
 
 std::vector<api::BenchCase> casesOf(const BenchFlags &flags) {
@@ -72,24 +62,6 @@ Result<std::optional<OutputFile>> openOutput(const std::string &path, FileUses &
 Status writeAll(OutputFile file, const std::string &text) {
   G4_RETURN_IF_ERROR(file.append(text));
   return file.finish();
-}
-
-Json resultsJson(const api::Model &model, const std::vector<Measured> &results) {
-  Json list = Json::array();
-  for (const Measured &m : results)
-    list.push_back({{"test", m.name()},
-                    {"tokens", m.what.tokens},
-                    {"batch", m.what.batch},
-                    {"depth", m.what.depth},
-                    {"seconds", m.seconds},
-                    {"tokens_per_second", m.median()},
-                    {"tokens_per_second_min", m.rate(m.seconds.back())},
-                    {"tokens_per_second_max", m.rate(m.seconds.front())}});
-  return {{"model", model.name()},
-          {"g4run", G4_VERSION},
-          {"variant", model.variant()},
-          {"threads", model.threads()},
-          {"results", std::move(list)}};
 }
 
 /// Chrome's trace format: complete events ("X"), times in microseconds, a process per test and a thread per
@@ -126,15 +98,8 @@ private:
   int64_t start_ = 0;
 };
 
-void printHeading(const api::Model &model) {
-  std::printf("%s, %s, %u threads\n", model.name().c_str(), model.variant().c_str(), model.threads());
-  std::printf("%-8s %7s %6s %7s %12s %12s %12s\n", "test", "tokens", "batch", "depth", "tokens/s", "lowest",
-              "highest");
-}
-
-Status printRow(const Measured &m) {
-  std::printf("%-8s %7u %6u %7u %12.1f %12.1f %12.1f\n", m.name(), m.what.tokens, m.what.batch, m.what.depth,
-              m.median(), m.rate(m.seconds.back()), m.rate(m.seconds.front()));
+Status print(const std::string &text) {
+  std::fputs(text.c_str(), stdout);
   return flushOutput();
 }
 
@@ -150,10 +115,11 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
   for (const api::BenchCase &what : cases)
     G4_RETURN_IF_ERROR(api::checkBench(*open.model, what));
   const bool table = flags.json != "-";
+  BenchReport report{open.model->name(), open.model->variant(), open.model->threads(), open.seconds};
+  G4_ASSIGN_OR_RETURN(report.firstStepSeconds, api::timeStep(*open.model));
   if (table)
-    printHeading(*open.model);
+    G4_RETURN_IF_ERROR(print(headingText(report)));
   Trace trace;
-  std::vector<Measured> results;
   for (const api::BenchCase &what : cases) {
     Measured measured{what, {}};
     api::BenchOptions options;
@@ -162,7 +128,7 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
       trace.beginTest(measured);
       options.onTrace = [&](const api::TraceEvent &event) { trace.add(event); };
     }
-    auto seconds = [&] {
+    auto result = [&] {
       Progress progress(measured.name(), "repetitions");
       options.onProgress = [&](uint32_t done, uint32_t total) {
         progress.update(done, total);
@@ -170,16 +136,20 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
       };
       return api::bench(*open.model, what, options);
     }();
-    if (!seconds.ok())
-      return seconds.status();
-    measured.seconds = *std::move(seconds);
-    std::sort(measured.seconds.begin(), measured.seconds.end());
+    if (!result.ok())
+      return result.status();
+    measured.result = *std::move(result);
+    std::sort(measured.result.seconds.begin(), measured.result.seconds.end());
     if (table)
-      G4_RETURN_IF_ERROR(printRow(measured));
-    results.push_back(std::move(measured));
+      G4_RETURN_IF_ERROR(print(rowText(measured)));
+    report.tests.push_back(std::move(measured));
   }
-  const std::string text = resultsJson(*open.model, results).dump(1) + "\n";
-  if (!table)
+  report.peakBytes = api::peakResidentBytes(); // before the next line takes memory for itself
+  G4_ASSIGN_OR_RETURN(report.readBandwidth, api::readBandwidth(*open.model));
+  const std::string text = benchJson(report);
+  if (table)
+    G4_RETURN_IF_ERROR(print(kernelsText(report, flags.kernels)));
+  else
     G4_RETURN_IF_ERROR(OutputFile::standardOutput().append(text));
   if (json)
     G4_RETURN_IF_ERROR(writeAll(*std::move(json), text));
@@ -209,6 +179,8 @@ void addBench(CLI::App &app, Run &run) {
   addList("--depth", flags->depth, 0, kMost, "Positions that each sequence holds before");
   command->add_option("--reps", flags->repetitions, "Repetitions of each test")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--kernels", flags->kernels, "Kernels of each test to list; the others share a line")
       ->capture_default_str();
   command
       ->add_option("--json", flags->json,

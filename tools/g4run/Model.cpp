@@ -2,6 +2,7 @@
 #include "runtime/base/Text.h"
 #include "tools/g4run/Interrupt.h"
 
+#include <chrono>
 #include <cstdio>
 #include <sstream>
 
@@ -56,7 +57,9 @@ Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrup
   options.weightSeed = flags.weightSeed;
   OpenModel out;
   G4_ASSIGN_OR_RETURN(out.artifact, findArtifact(flags, interrupted));
+  const auto begin = std::chrono::steady_clock::now();
   G4_ASSIGN_OR_RETURN(out.model, api::Model::open(out.artifact.path, options));
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;
 }
 

@@ -25,6 +25,7 @@ FileUses usesOf(const ModelFlags &flags, std::initializer_list<std::string> inpu
 struct OpenModel {
   Artifact artifact;
   std::unique_ptr<api::Model> model;
+  double seconds = 0; ///< that opening the artifact took
 };
 /// `options` has what the flags do not say.
 Result<OpenModel> openModel(const ModelFlags &flags, const Interrupted &interrupted,

@@ -8,31 +8,18 @@
 namespace g4::tool {
 namespace {
 
-[[gnu::format(printf, 2, 3)]] void add(std::string &out, const char *format, ...) {
-  va_list arguments, again;
-  va_start(arguments, format);
-  va_copy(again, arguments);
-  const int size = std::vsnprintf(nullptr, 0, format, arguments);
-  va_end(arguments);
-  const size_t before = out.size();
-  out.resize(before + size_t(std::max(size, 0)) + 1); // and the zero that vsnprintf writes
-  std::vsnprintf(out.data() + before, out.size() - before, format, again);
-  va_end(again);
-  out.pop_back();
-}
-
 using Ull = unsigned long long;
 
 void addFacts(const api::Report &r, std::string &out) {
-  add(out, "%s (%s), from %s\n", r.name.c_str(), r.architecture.c_str(), r.source.c_str());
-  add(out, "  made by        %s\n", r.producer.c_str());
-  add(out, "  file           %s%s\n", bytesText(r.fileBytes).c_str(),
-      r.weightsMissing ? ", without weights" : "");
-  add(out, "  model          %u vocabulary, %u hidden, %zu layers, %u context, window %u\n", r.vocabulary,
-      r.hidden, r.layers.size(), r.context, r.window);
-  add(out, "  arithmetic     activations %s, K/V %s\n", r.activations.c_str(), r.kvType.c_str());
+  addText(out, "%s (%s), from %s\n", r.name.c_str(), r.architecture.c_str(), r.source.c_str());
+  addText(out, "  made by        %s\n", r.producer.c_str());
+  addText(out, "  file           %s%s\n", bytesText(r.fileBytes).c_str(),
+          r.weightsMissing ? ", without weights" : "");
+  addText(out, "  model          %u vocabulary, %u hidden, %zu layers, %u context, window %u\n", r.vocabulary,
+          r.hidden, r.layers.size(), r.context, r.window);
+  addText(out, "  arithmetic     activations %s, K/V %s\n", r.activations.c_str(), r.kvType.c_str());
   if (r.expertsUsed)
-    add(out, "  experts        %u used per token\n", r.expertsUsed);
+    addText(out, "  experts        %u used per token\n", r.expertsUsed);
 }
 
 bool sameShape(const api::LayerReport &a, const api::LayerReport &b) {
@@ -50,12 +37,12 @@ void addLayers(const api::Report &r, std::string &out) {
       ++end;
     const std::string range =
         end == i + 1 ? std::to_string(i) : std::to_string(i) + "-" + std::to_string(end - 1);
-    add(out, "  %-7s %-7s  heads %u/%u x %u  mlp %u", range.c_str(), l.sliding ? "sliding" : "global",
-        l.heads, l.kvHeads, l.headDim, l.ff);
+    addText(out, "  %-7s %-7s  heads %u/%u x %u  mlp %u", range.c_str(), l.sliding ? "sliding" : "global",
+            l.heads, l.kvHeads, l.headDim, l.ff);
     if (l.experts)
-      add(out, "  experts %u", l.experts);
+      addText(out, "  experts %u", l.experts);
     if (!l.ownKv)
-      add(out, "  K/V of layer %u", l.kvSource);
+      addText(out, "  K/V of layer %u", l.kvSource);
     out += '\n';
     i = end;
   }
@@ -64,8 +51,8 @@ void addLayers(const api::Report &r, std::string &out) {
 void addCode(const api::Report &r, std::string &out) {
   out += "\ncode, best first\n";
   for (const api::VariantReport &v : r.variants) {
-    add(out, "  %-14s %-10s %s ", v.cpu.c_str(), bytesText(v.bytes).c_str(),
-        v.runsHere ? "runs here;" : "does NOT run here;");
+    addText(out, "  %-14s %-10s %s ", v.cpu.c_str(), bytesText(v.bytes).c_str(),
+            v.runsHere ? "runs here;" : "does NOT run here;");
     out += "needs";
     for (const std::string &feature : v.features)
       out += " " + feature;
@@ -76,14 +63,15 @@ void addCode(const api::Report &r, std::string &out) {
 void addMemory(const api::Report &r, std::string &out) {
   out += "\nmemory\n";
   for (const api::WeightPlaceReport &p : r.places)
-    add(out, "  weights, %-10s %llu, %s\n", p.place.c_str(), Ull(p.count), bytesText(p.bytes).c_str());
+    addText(out, "  weights, %-10s %llu, %s\n", p.place.c_str(), Ull(p.count), bytesText(p.bytes).c_str());
   for (const api::KvClassReport &c : r.kv)
-    add(out, "  K/V, %-14s %u layer%s, %s per token%s\n", c.name.c_str(), c.layers, c.layers == 1 ? "" : "s",
-        bytesText(c.bytesPerToken).c_str(), c.name == "sliding" ? ", of the window only" : "");
+    addText(out, "  K/V, %-14s %u layer%s, %s per token%s\n", c.name.c_str(), c.layers,
+            c.layers == 1 ? "" : "s", bytesText(c.bytesPerToken).c_str(),
+            c.name == "sliding" ? ", of the window only" : "");
   for (const api::ProgramReport &p : r.programs)
-    add(out, "  workspace, %-8s %s, %.3f of the peak of live bytes\n", p.name.c_str(),
-        bytesText(p.arenaBytes).c_str(),
-        p.peakLiveBytes ? double(p.arenaBytes) / double(p.peakLiveBytes) : 0.0);
+    addText(out, "  workspace, %-8s %s, %.3f of the peak of live bytes\n", p.name.c_str(),
+            bytesText(p.arenaBytes).c_str(),
+            p.peakLiveBytes ? double(p.arenaBytes) / double(p.peakLiveBytes) : 0.0);
 }
 
 /// The dispatches of a layer in few words; equal layers share a line.
@@ -101,7 +89,7 @@ void addDispatches(const api::ProgramReport &p, std::string &out) {
       names += std::string("    ") + (d->barrierBefore ? "| " : "  ") + d->set + "  " + d->kernel + "\n";
     }
     std::string text;
-    add(text, "%zu dispatches, %zu barriers\n", dispatches.size(), barriers);
+    addText(text, "%zu dispatches, %zu barriers\n", dispatches.size(), barriers);
     text += names;
     if (groups[text].empty())
       order.push_back(text);
@@ -118,15 +106,28 @@ void addDispatches(const api::ProgramReport &p, std::string &out) {
 void addProgram(const api::ProgramReport &p, std::string &out) {
   const size_t barriers = size_t(
       std::count_if(p.dispatches.begin(), p.dispatches.end(), [](const auto &d) { return d.barrierBefore; }));
-  add(out, "\nprogram %s: %zu dispatches, %zu barriers; at most %u rows, %u tail rows, %u logit rows\n",
-      p.name.c_str(), p.dispatches.size(), barriers, p.maxRows, p.maxTailRows, p.maxLogitRows);
-  add(out, "  multiplications: %.3f M per row, %.3f M more per tail row, %.3f M more per logit row\n",
-      double(p.macsRows) / 1e6, double(p.macsTail) / 1e6, double(p.macsLogits) / 1e6);
+  addText(out, "\nprogram %s: %zu dispatches, %zu barriers; at most %u rows, %u tail rows, %u logit rows\n",
+          p.name.c_str(), p.dispatches.size(), barriers, p.maxRows, p.maxTailRows, p.maxLogitRows);
+  addText(out, "  multiplications: %.3f M per row, %.3f M more per tail row, %.3f M more per logit row\n",
+          double(p.macsRows) / 1e6, double(p.macsTail) / 1e6, double(p.macsLogits) / 1e6);
   out += "  ('|' marks a barrier before the dispatch)\n";
   addDispatches(p, out);
 }
 
 } // namespace
+
+void addText(std::string &out, const char *format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  const int size = std::vsnprintf(nullptr, 0, format, arguments);
+  va_end(arguments);
+  const size_t before = out.size();
+  out.resize(before + size_t(std::max(size, 0)) + 1); // and the zero that vsnprintf writes
+  std::vsnprintf(out.data() + before, out.size() - before, format, again);
+  va_end(again);
+  out.pop_back();
+}
 
 std::string bytesText(uint64_t bytes) {
   static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -135,7 +136,7 @@ std::string bytesText(uint64_t bytes) {
   for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit)
     value /= 1024;
   std::string out;
-  add(out, unit ? "%.2f %s" : "%.0f %s", value, kUnits[unit]);
+  addText(out, unit ? "%.2f %s" : "%.0f %s", value, kUnits[unit]);
   return out;
 }
 
@@ -147,7 +148,7 @@ std::string reportText(const api::Report &report) {
   addMemory(report, out);
   for (const api::ProgramReport &program : report.programs)
     addProgram(program, out);
-  add(out, "\nkernels: %zu\n", report.kernels.size());
+  addText(out, "\nkernels: %zu\n", report.kernels.size());
   return out;
 }
 

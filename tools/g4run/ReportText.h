@@ -9,6 +9,9 @@ namespace g4::tool {
 
 std::string reportText(const api::Report &report);
 
+/// Appends what printf would print.
+[[gnu::format(printf, 2, 3)]] void addText(std::string &out, const char *format, ...);
+
 /// "1.50 MiB"
 std::string bytesText(uint64_t bytes);
 

@@ -109,9 +109,18 @@ TEST_F(BatchTest, ABenchmarkTimesEveryRepetitionAndTracesEveryDispatch) {
       EXPECT_FALSE(event.kernel.empty());
       EXPECT_LE(event.beginNs, event.endNs);
     };
-    const auto seconds = bench(*model, {kind, 5, 3, 2}, options);
-    ASSERT_TRUE(seconds.ok()) << seconds.status().message();
-    EXPECT_EQ(seconds->size(), 3u);
+    const auto result = bench(*model, {kind, 5, 3, 2}, options);
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_EQ(result->seconds.size(), 3u);
+    EXPECT_EQ(result->steps, result->profile.steps);
+    double busy = 0;
+    for (const KernelUse &use : result->profile.kernels) {
+      EXPECT_GE(use.calls, 1u) << use.kernel;
+      EXPECT_GE(use.busySeconds, 0) << use.kernel;
+      busy += use.busySeconds;
+    }
+    EXPECT_LE(busy, result->profile.seconds * model->threads());
+    EXPECT_GE(result->profile.idleSeconds, 0);
     EXPECT_GT(dispatches.size(), 1u);
     EXPECT_EQ(*dispatches.rbegin() + 1, dispatches.size());
   }
