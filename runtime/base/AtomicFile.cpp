@@ -16,6 +16,7 @@ namespace g4 {
 namespace {
 
 constexpr int kNameAttempts = 16;
+constexpr int kMaxLinks = 40; // as many as Linux follows
 
 std::string folderOf(const std::string &path) {
   const size_t slash = path.rfind('/');
@@ -34,6 +35,25 @@ std::string temporaryName(const std::string &path) {
   return path.substr(0, start) + "." + path.substr(start) + suffix;
 }
 
+/// What `path` leads to, whether or not it exists; `path` itself when it is no link. Empty, with errno set, when
+/// the links cannot be followed.
+std::string followLinks(std::string path) {
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    struct stat info {};
+    if (lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode))
+      return path;
+    std::error_code failed;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, failed);
+    if (failed) {
+      errno = failed.value();
+      return {};
+    }
+    path = (std::filesystem::path(path).parent_path() / target).string(); // an absolute target stands alone
+  }
+  errno = ELOOP;
+  return {};
+}
+
 Status writeError(const std::string &path, int code) {
   const bool scarce =
       code == ENOSPC || code == EDQUOT || code == EFBIG || code == EMFILE || code == ENFILE || code == ENOMEM;
@@ -45,15 +65,11 @@ Status writeError(const std::string &path, int code) {
 
 Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string &destination, Options options) {
   return guarded([&]() -> Result<std::unique_ptr<AtomicFile>> {
-    std::string path = destination;
+    // Replaced is what a link leads to, or will lead to, not the link.
+    std::string path = followLinks(destination);
+    if (path.empty() && !destination.empty())
+      return writeError(destination, errno);
     struct stat info {};
-    if (lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
-      // Replace what a link points to, not the link.
-      std::error_code failed;
-      path = std::filesystem::weakly_canonical(path, failed).string();
-      if (failed)
-        return writeError(destination, failed.value());
-    }
     // A rename would replace a device such as /dev/null by a file.
     if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
       return invalidArgument("cannot write " + quotedPath(path) + ": not a regular file");

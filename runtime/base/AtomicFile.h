@@ -15,6 +15,7 @@ namespace g4 {
 /// left and an older file of that name is untouched. Where the file system has unnamed files (O_TMPFILE:
 /// ext4, xfs, btrfs, tmpfs), that holds for a killed process too; elsewhere a kill leaves a file
 /// ".<name>.<hex>.tmp". (So can a kill in the moment of replacing an older file; what it leaves is complete.)
+/// A symbolic link stays: the file that it leads to, there already or not, is the one written.
 /// Threads: one at a time.
 /// Errors of all calls: kInvalidArgument when the destination cannot be written (missing folder, no
 /// permission, not a regular file); kResourceExhausted when the disk or a limit is full. After an error only

@@ -78,6 +78,34 @@ TEST_P(AtomicFileTest, HasThePermissionsOfAnyNewFile) {
   EXPECT_EQ(info.st_mode & 0777, 0666 & ~mask);
 }
 
+TEST_P(AtomicFileTest, WritesThroughLinksToWhatIsOrIsNotThere) {
+  namespace fs = std::filesystem;
+  const std::string target = path;
+  fs::create_directory(folder + "/links");
+  fs::create_symlink("../file", folder + "/links/relative");
+  fs::create_symlink(folder + "/links/relative", folder + "/links/absolute");
+  for (const std::string_view text : {"new", "again"}) { // the target is absent, then it is there
+    path = folder + "/links/absolute";
+    auto file = create();
+    ASSERT_TRUE(file->writeAt(0, asBytes(text)).ok());
+    ASSERT_TRUE(file->commit().ok());
+    EXPECT_TRUE(fs::is_symlink(path) && fs::is_symlink(folder + "/links/relative"));
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(target)));
+    EXPECT_EQ(content(), text);
+    EXPECT_EQ(filesInFolder(), 2u);
+  }
+}
+
+TEST_P(AtomicFileTest, LinksThatLeadNowhereAreErrors) {
+  std::filesystem::create_symlink("file", path);
+  const auto circle = AtomicFile::create(path, {.unnamed = GetParam()});
+  EXPECT_NE(circle.status().message().find("symbolic links"), std::string::npos) << circle.status().message();
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("no/folder", path);
+  EXPECT_EQ(AtomicFile::create(path, {.unnamed = GetParam()}).status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_symlink(path));
+}
+
 TEST_P(AtomicFileTest, CommitFailsWhenTheFolderIsGone) {
   auto file = create();
   std::filesystem::remove_all(folder);
