@@ -53,9 +53,10 @@ int64_t nowNs() {
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-// One counter a cache line: threads that are ahead drain the next launch while others finish the last.
-struct alignas(64) Counter {
-  std::atomic<int64_t> next{0};
+/// How far a launch is. Lines of their own: threads that are ahead drain the next launch while others finish the last.
+struct Progress {
+  alignas(64) std::atomic<int64_t> next{0};  // first item that nobody has taken
+  alignas(64) std::atomic<uint32_t> done{0}; // items finished
 };
 
 class CpuDevice final : public Device {
@@ -100,6 +101,7 @@ private:
     int64_t begin, end; // items
   };
   void work(unsigned thread);
+  void waitFor(size_t first, size_t last);
   Turn takeTurn(std::atomic<int64_t> &next, int64_t items) const;
   void collectSpans();
 
@@ -107,8 +109,8 @@ private:
   ThreadTeam team_;
   RunCounters counters_;
   std::vector<Task> tasks_;
-  std::unique_ptr<Counter[]> next_; // one per task
-  size_t nextSize_ = 0;
+  std::unique_ptr<Progress[]> progress_; // one per task
+  size_t progressSize_ = 0;
   std::vector<LaunchSpan> *spans_ = nullptr; // of the caller
   std::vector<LaunchSpan> slots_; // [tasks, threads] of the present run; beginNs 0: had no part in it
 };
@@ -126,6 +128,8 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
       continue;
     if (launch.kernel >= executable.kernelCount())
       return invalidArgument("no kernel " + std::to_string(launch.kernel));
+    if (launch.items > INT32_MAX)
+      return invalidArgument("a launch of " + std::to_string(launch.items) + " items");
     pending &= !tasks_.empty();
     barriers += pending;
     tasks_.push_back(
@@ -142,12 +146,14 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
       task.kernel(task.buffers, 0, task.items);
     return {};
   }
-  if (nextSize_ < tasks_.size()) {
-    nextSize_ = tasks_.size();
-    next_ = std::make_unique<Counter[]>(nextSize_);
+  if (progressSize_ < tasks_.size()) {
+    progressSize_ = tasks_.size();
+    progress_ = std::make_unique<Progress[]>(progressSize_);
   }
-  for (size_t i = 0; i < tasks_.size(); ++i)
-    next_[i].next.store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    progress_[i].next.store(0, std::memory_order_relaxed);
+    progress_[i].done.store(0, std::memory_order_relaxed);
+  }
   if (spans_)
     slots_.assign(tasks_.size() * team_.size(), {});
   team_.run([](void *self, unsigned thread) { static_cast<CpuDevice *>(self)->work(thread); }, this);
@@ -174,20 +180,38 @@ CpuDevice::Turn CpuDevice::takeTurn(std::atomic<int64_t> &next, int64_t items) c
   return {begin, end};
 }
 
+/// Until all items of tasks [first, last) are finished. Not until all threads are here: one that is off its core has taken
+/// no item that another could not do.
+void CpuDevice::waitFor(size_t first, size_t last) {
+  for (; first < last; ++first) {
+    std::atomic<uint32_t> &done = progress_[first].done;
+    for (uint32_t seen; (seen = done.load(std::memory_order_acquire)) != uint32_t(tasks_[first].items);)
+      spinThenPark(done, seen);
+  }
+}
+
 void CpuDevice::work(unsigned thread) {
+  size_t afterBarrier = 0; // first task since the last barrier
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const Task &task = tasks_[i];
-    if (task.barrier)
-      team_.barrier();
+    if (task.barrier) {
+      waitFor(afterBarrier, i);
+      afterBarrier = i;
+    }
     LaunchSpan *span = spans_ ? &slots_[i * team_.size() + thread] : nullptr;
-    for (Turn turn; (turn = takeTurn(next_[i].next, task.items)).begin < turn.end;) {
+    for (Turn turn; (turn = takeTurn(progress_[i].next, task.items)).begin < turn.end;) {
       if (span && !span->beginNs)
         *span = {task.launch, thread, nowNs(), 0};
       task.kernel(task.buffers, turn.begin, turn.end);
+      if (span)
+        span->endNs = nowNs();
+      const auto items = uint32_t(turn.end - turn.begin);
+      if (progress_[i].done.fetch_add(items, std::memory_order_acq_rel) + items == uint32_t(task.items))
+        progress_[i].done.notify_all();
     }
-    if (span && span->beginNs)
-      span->endNs = nowNs();
   }
+  if (thread == 0) // the others may go: what is left to finish is in the hands of threads that are here
+    waitFor(afterBarrier, tasks_.size());
 }
 
 } // namespace

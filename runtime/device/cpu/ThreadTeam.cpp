@@ -47,7 +47,7 @@ ThreadTeam::ThreadTeam(unsigned threads) {
 }
 
 ThreadTeam::~ThreadTeam() {
-  work_ = nullptr;
+  stopping_.store(true, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   for (std::thread &thread : threads_)
@@ -59,32 +59,39 @@ void ThreadTeam::run(Work work, void *context) {
     return work(context, 0);
   work_ = work;
   context_ = context;
+  gate_.store(0, std::memory_order_release); // nobody is inside
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   work(context, 0);
-  barrier();
+  for (uint32_t inside = gate_.fetch_or(kClosed, std::memory_order_acq_rel) | kClosed; inside != kClosed;
+       inside = gate_.load(std::memory_order_acquire))
+    spinThenPark(gate_, inside);
 }
 
-void ThreadTeam::barrier() {
-  if (size_ == 1)
-    return;
-  const uint32_t generation = generation_.load(std::memory_order_relaxed);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
-    arrived_.store(0, std::memory_order_relaxed);
-    generation_.store(generation + 1, std::memory_order_release);
-    generation_.notify_all();
-    return;
-  }
-  spinThenPark(generation_, generation);
+bool ThreadTeam::enter() {
+  uint32_t inside = gate_.load(std::memory_order_relaxed);
+  do {
+    if (inside & kClosed)
+      return false;
+  } while (!gate_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire, std::memory_order_relaxed));
+  return true;
+}
+
+void ThreadTeam::leave() {
+  if (gate_.fetch_sub(1, std::memory_order_acq_rel) & kClosed)
+    gate_.notify_one();
 }
 
 void ThreadTeam::threadMain(unsigned thread) {
-  for (uint32_t seen = 0;; ++seen) {
+  for (uint32_t seen = 0;;) {
     spinThenPark(epoch_, seen);
-    if (!work_)
+    seen = epoch_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_acquire))
       return;
-    work_(context_, thread);
-    barrier();
+    if (enter()) {
+      work_(context_, thread);
+      leave();
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-/// A fixed set of threads that run one function together, with barriers inside it.
+/// A fixed set of threads that run one function together.
 #pragma once
 
 #include <atomic>
@@ -25,22 +25,24 @@ public:
 
   unsigned size() const { return size_; }
 
-  /// Calls work(context, thread) once on every thread of the team and returns when all have returned.
+  /// Calls work(context, 0) on the caller and work(context, thread) on each other thread as it comes, and returns when all
+  /// that came have returned. A thread that comes too late has no part in the run, and one may come twice: on a busy
+  /// machine a thread can be off its core for longer than the work takes, and must not be waited for. So the work has to
+  /// be such that any of the calls can do all of it: taken piece by piece from a counter.
   using Work = void (*)(void *context, unsigned thread);
   void run(Work work, void *context);
 
-  /// Inside a run: returns once every thread of the team has called it. What was written before it is seen
-  /// after it by all.
-  void barrier();
-
 private:
   void threadMain(unsigned thread);
+  bool enter();
+  void leave();
 
+  static constexpr uint32_t kClosed = 1u << 31;
   // Each word has a cache line of its own: they are written by one side while the other spins on the next.
   alignas(64) std::atomic<uint32_t> epoch_{0};      // bumped to start a run
-  alignas(64) std::atomic<uint32_t> arrived_{0};    // threads at the barrier
-  alignas(64) std::atomic<uint32_t> generation_{0}; // bumped by the last to arrive
-  alignas(64) Work work_ = nullptr;                 // null: end the thread
+  alignas(64) std::atomic<uint32_t> gate_{kClosed}; // threads inside the run, and whether others may still come
+  alignas(64) std::atomic<bool> stopping_{false};
+  Work work_ = nullptr; // of the run; written while the gate is closed
   void *context_ = nullptr;
   unsigned size_ = 1;
   std::vector<std::thread> threads_;

@@ -140,7 +140,7 @@ TEST_P(CpuDeviceTest, MemoryIsZeroAndItsAbsenceAStatus) {
   EXPECT_EQ(none.status().code(), Code::kResourceExhausted);
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, CpuDeviceTest, testing::Values(1u, 2u, 4u));
+INSTANTIATE_TEST_SUITE_P(Threads, CpuDeviceTest, testing::Values(1u, 2u, 4u, 16u));
 
 } // namespace
 } // namespace g4::device

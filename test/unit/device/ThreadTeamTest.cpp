@@ -3,66 +3,81 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
+#include <vector>
 
 namespace g4::device {
 namespace {
 
-TEST(ThreadTeamTest, EveryThreadWorksOnceARun) {
+TEST(ThreadTeamTest, TheCallerWorksOnceARunAndNobodyAfterIt) {
   for (unsigned threads : {1u, 2u, 5u}) {
     ThreadTeam team(threads);
     ASSERT_EQ(team.size(), threads);
-    std::vector<int> calls(threads, 0);
-    for (int run = 1; run <= 100; ++run) {
-      team.run([](void *context, unsigned thread) { ++(*static_cast<std::vector<int> *>(context))[thread]; },
-               &calls);
-      EXPECT_EQ(calls, std::vector<int>(threads, run));
+    struct Shared {
+      std::vector<int> calls; // plain ints: a thread that works after the run's end is a data race, which TSan reports
+      std::atomic<int> inside{0}, wrong{0};
+    } shared;
+    shared.calls.assign(threads, 0);
+    for (int run = 1; run <= 2000; ++run) {
+      team.run(
+          [](void *context, unsigned thread) {
+            auto &s = *static_cast<Shared *>(context);
+            s.inside++;
+            s.wrong += thread >= s.calls.size();
+            ++s.calls[thread];
+            s.inside--;
+          },
+          &shared);
+      ASSERT_EQ(shared.calls[0], run);
+      ASSERT_EQ(shared.inside, 0);
+      for (int &calls : shared.calls)
+        calls += 0; // read and written by the caller between runs
     }
+    EXPECT_EQ(shared.wrong, 0);
   }
 }
 
-TEST(ThreadTeamTest, ABarrierShowsWhatOthersWroteBeforeIt) {
-  struct Shared {
-    ThreadTeam team{4};
-    int values[4] = {}; // plain ints: a missing barrier is a data race, which TSan reports
-    int wrong[4] = {};
-  } shared;
-  shared.team.run(
+TEST(ThreadTeamTest, OthersComeWhileThereIsWork) {
+  ThreadTeam team(3);
+  std::atomic<unsigned> here{0}; // a bit for each thread
+  team.run(
       [](void *context, unsigned thread) {
-        auto &s = *static_cast<Shared *>(context);
-        for (int round = 1; round <= 500; ++round) {
-          s.values[thread] = round;
-          s.team.barrier();
-          for (int value : s.values)
-            s.wrong[thread] += value != round;
-          s.team.barrier();
-        }
+        auto &bits = *static_cast<std::atomic<unsigned> *>(context);
+        bits |= 1u << thread;
+        while (bits != 7) // as long as this takes: each is waited for by the work itself
+          std::this_thread::yield();
       },
-      &shared);
-  for (int wrong : shared.wrong)
-    EXPECT_EQ(wrong, 0);
+      &here);
+  EXPECT_EQ(here, 7u);
 }
 
 TEST(ThreadTeamTest, WaitingForASlowThreadSleeps) {
-  // One thread works for 100 ms while the other waits: the waiter's processor time must stay far below that.
+  // One thread works for 100 ms while the caller waits: its processor time must stay far below that.
   struct Shared {
+    std::atomic<bool> here{false};
     std::chrono::nanoseconds waited{};
+    static std::chrono::nanoseconds now() {
+      timespec now;
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+      return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+    }
   } shared;
   ThreadTeam team(2);
   team.run(
       [](void *context, unsigned thread) {
-        if (thread == 1)
+        auto &s = *static_cast<Shared *>(context);
+        if (thread == 1) {
+          s.here = true;
           return std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        timespec now;
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-        static_cast<Shared *>(context)->waited =
-            std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+        }
+        while (!s.here)
+          std::this_thread::yield();
+        s.waited = Shared::now();
       },
       &shared);
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  const auto after = std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-  EXPECT_LT(after - shared.waited, std::chrono::milliseconds(50));
+  EXPECT_LT(Shared::now() - shared.waited, std::chrono::milliseconds(50));
 }
 
 TEST(CpuFeaturesTest, ThisMachineHasACore) { EXPECT_GE(usableCores(), 1u); }
