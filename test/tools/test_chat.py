@@ -323,6 +323,34 @@ class Chat(Case):
         path.write_text(json.dumps(saved))
         self.tools.run(self.model, "--chat", path, "-n", "5")
 
+    def test_options_change_a_loaded_conversation(self):
+        path, again = Path(self.folder.name) / "a.json", Path(self.folder.name) / "b.json"
+        turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+        path.write_text(json.dumps({"messages": [{"role": "system", "content": "old"}, *turns], "enable_thinking": False}))
+        for flags, system, thinks in (((), "old", False), (("--system", "new", "--think"), "new", True)):
+            self.piped(f"/save {again}\n", "--load", path, *flags)
+            saved = json.loads(again.read_text())
+            self.equal((saved["messages"], saved["enable_thinking"]),
+                       ([{"role": "system", "content": system}, *turns], thinks), f"{flags}")
+
+    def test_stats_are_those_of_this_conversation(self):
+        path = Path(self.folder.name) / "a.json"
+        _, notes = self.piped(f"Hi\n/stats\n/save {path}\n/reset\n/stats\nHi\n/load {path}\n/stats\n", "-n", "3")
+        stats = re.findall(r"prompt +(\d+) tokens.*\nanswer +(\d+) tokens.*\ncontext +(\d+) of", notes)
+        self.equal(["0" in values for values in stats], [False, True, True], notes)
+        self.equal(stats[1:], [("0", "0", "0")] * 2, notes)
+
+    def test_the_history_is_not_saved_over(self):
+        t = self.open()
+        history = Path(self.folder.name) / "g4" / "history"
+        t.type("/stats")
+        t.keys("Enter")
+        self.sees(t, r"context +0 of")
+        t.type(f"/save {history}")
+        t.keys("Enter")
+        self.sees(t, r"it is the\s+input")
+        self.equal(history.read_text().startswith("/stats\n"), True, "the history")
+
     def test_bad_files_are_refused_and_the_chat_goes_on(self):
         path = Path(self.folder.name) / "bad.json"
         cases = {b"{": "not valid JSON", b"[]": "list 'messages'", b'{"messages": 3}': "list 'messages'",

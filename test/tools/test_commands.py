@@ -113,7 +113,7 @@ class Measures(Commands):
         self.fails("less than one window", "kl", self.model, "--reference", self.model, "-", stdin=b"short")
         self.fails("--reference is required", "kl", self.model, self.sample, code=2)
         self.fails("less than one window", "perplexity", self.model, "-", stdin=b"short")
-        self.fails("at least 4", "perplexity", self.model, self.sample, "-c", "0", code=2)
+        self.fails("'0' is no number from 4 to", "perplexity", self.model, self.sample, "-c", "0", code=2)
         self.fails("is not in 4", "perplexity", self.model, self.sample, "-c", "4096")
 
 
@@ -396,11 +396,38 @@ class ExitCodes(Commands):
         for flag, value, says in (("--temp", "-1", "temperature must be a number of at least 0"), ("--temp", "x", "--temp"),
                                   ("--top-p", "2", "top-p must be above 0"), ("--top-k", "-1", "top-k"),
                                   ("--min-p", "nan", "min-p"), ("--repeat-penalty", "0", "penalty"),
-                                  ("--logit-bias", "3=inf", "logit bias"), ("--context", "-1", "--context")):
+                                  ("--temp", "1e999", "'1e999' is no number, or too large"), ("--top-p", "1e-999", "too small"),
+                                  ("--logit-bias", "3=inf", "logit bias"), ("--logit-bias", "3=1e999", "'1e999' is no number"),
+                                  ("--top-k", "99999999999999", "is no number from 0 to 2147483647"),
+                                  ("--context", "-1", "'-1' is no number from 0 to 4294967295"), ("-n", "", "-n: '' is no number")):
             self.fails(re.escape(says), self.model, "-p", "Hi", flag, value, code=2)
             self.fails(re.escape(says), "chat", self.model, flag, value, code=2)
+        self.fails("a stop string has 0 bytes", self.model, "-p", "Hi", "--stop", "", code=2)
+        self.fails("--chunk: '-1' is no number from 0 to", self.model, "-p", "Hi", "--chunk", "-1", code=2)
         self.fails("no code variant 'zzz'; the artifact has ", self.model, "-p", "Hi", "--variant", "zzz")
         self.fails("a context of 9999999", self.model, "-p", "Hi", "--context", "9999999")
+
+
+    def test_the_word_that_is_wrong_is_named(self):
+        for args, says in ((("cache", "bogus"), "not expected: bogus"), (("bogus", self.model), "'bogus' is neither a command nor a file"),
+                           (("--temp", "0", "chat", self.model), "--temp: the command comes first: g4run chat"),
+                           ((self.model, "chat"), "the command comes first: g4run chat "),
+                           ((self.model, "-p", "Hi", "-n", "3", "-n", "5"), "-n: given more than once"),
+                           (("kl", self.model, "--bogus"), "not expected: --bogus"), (("cache",), "subcommand is required")):
+            self.fails(says, *args, code=2)
+
+    def test_what_cannot_work_replaces_nothing(self):
+        with scratch(self.tools) as folder:
+            kept, questions = folder / "kept", folder / "in"
+            kept.write_bytes(b"mine")
+            questions.write_bytes(b'{"prompt": "Once", "max_tokens": 2}\n')
+            for bad, code in ((("--logit-bias", "99999=1"), 1), (("--temp", "1e999"), 2), (("--stop", ""), 2)):
+                self.fails(bad[0], self.model, "--jsonl", questions, kept, *bad, code=code)
+                self.fails(bad[0], self.model, "-p", "Hi", "-n", "3", "--logits", kept, *bad, code=code)
+                self.equal(kept.read_bytes(), b"mine", f"the output of {bad}")
+            self.fails("token 99999", "chat", self.model, "--logit-bias", "99999=1")
+            self.fails("another output", self.model, "--ids", "2,5", "-n", "0", "--logits", folder / "x", "--taps", folder / "x")
+            self.equal(sorted(p.name for p in folder.iterdir()), ["in", "kept"], "files")
 
 
 class DryRun(Commands):

@@ -87,6 +87,27 @@ void addOptions(const CLI::App &app, CommandSpec &out) {
   throw CLI::CallForVersion(text, 0);
 }
 
+/// The option of `app` or of a command that was named which has more values than it takes; null: none.
+const CLI::Option *repeatedOption(const CLI::App &app) {
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > size_t(std::max(option->get_items_expected_max(), 1)))
+      return option;
+  for (const CLI::App *sub : app.get_subcommands())
+    if (const CLI::Option *found = repeatedOption(*sub))
+      return found;
+  return nullptr;
+}
+
+/// CLI11's words, or ours where they are about something else or say nothing.
+std::string messageOf(const CLI::App &app, const CLI::ParseError &error) {
+  // What is there and wrong comes before what is missing.
+  if (const auto left = app.remaining(true); error.get_name() == "RequiredError" && !left.empty())
+    return CLI::ExtrasError(left).what();
+  if (const auto *option = error.get_name() == "ArgumentMismatch" ? repeatedOption(app) : nullptr)
+    return option->get_name() + ": given more than once";
+  return error.what();
+}
+
 } // namespace
 
 CommandSpec describe(const CLI::App &app) {
@@ -125,7 +146,7 @@ std::optional<ExitCode> parseArguments(CLI::App &app, int argc, char **argv,
       return kExitOk;
     }
     std::fprintf(stderr, "%s: %s ('%s --help' shows the options)\n", app.get_name().c_str(),
-                 oneLine(error.what()).c_str(), helpCommand(app).c_str());
+                 oneLine(messageOf(app, error)).c_str(), helpCommand(app).c_str());
     return kExitBadUsage;
   }
 }

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 namespace g4::tool {
@@ -17,6 +18,17 @@ template <class T> T valid(const std::string &option, Result<T> parsed) {
   if (!parsed.ok())
     throw CLI::ValidationError(option, parsed.status().message());
   return *std::move(parsed);
+}
+
+/// A whole number of `T` from `least` to `most`.
+template <class T>
+CLI::Validator wholeNumber(T least = 0, T most = std::numeric_limits<T>::max()) {
+  return CLI::Validator(
+      [least, most](const std::string &text) -> std::string {
+        const auto value = parseNumber<T>(text);
+        return value && *value >= least && *value <= most ? "" : noNumber(text, least, most);
+      },
+      "");
 }
 
 /// Gives `app` its --help, --version and, hidden, --man. Commands that are added later inherit the help.

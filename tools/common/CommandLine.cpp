@@ -1,5 +1,4 @@
 #include "tools/common/CommandLine.h"
-#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -37,8 +36,7 @@ Result<std::vector<uint32_t>> parseList(const std::string &text, uint32_t least,
   G4_RETURN_IF_ERROR(forPieces(text, [&](const std::string &piece) -> Status {
     const auto number = parseNumber<uint32_t>(piece);
     if (!number || *number < least || *number > most)
-      return invalidArgument(quotedName(piece) + " is no number from " + std::to_string(least) + " to " +
-                             std::to_string(most));
+      return invalidArgument(noNumber(piece, least, most));
     numbers.push_back(*number);
     return {};
   }));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/base/Text.h"
 
 #include <charconv>
 #include <cstdint>
@@ -23,6 +24,11 @@ template <class T> std::optional<T> parseNumber(std::string_view text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// "'x' is no number from 1 to 64".
+template <class T> std::string noNumber(const std::string &text, T least, T most) {
+  return quotedName(text) + " is no number from " + std::to_string(least) + " to " + std::to_string(most);
 }
 
 /// "1,2,8": at least one number, each in [least, most]. Errors: kInvalidArgument naming what is none.

@@ -35,7 +35,8 @@ struct ChatOptions {
   ModelFlags model;
   SamplingFlags sampling;
   std::optional<uint32_t> maxTokens;
-  std::string system, load;
+  std::optional<std::string> system;
+  std::string load;
   bool think = false, noHistory = false;
 };
 
@@ -44,6 +45,7 @@ double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Of every chat; empty where there is no home.
 std::string historyFile() {
   const char *state = std::getenv("XDG_STATE_HOME"), *home = std::getenv("HOME");
   namespace fs = std::filesystem;
@@ -52,24 +54,26 @@ std::string historyFile() {
     folder = fs::path(state) / "g4";
   else if (home && *home)
     folder = fs::path(home) / ".local" / "state" / "g4";
-  std::error_code error;
-  if (folder.empty() || (fs::create_directories(folder, error), error))
+  return folder.empty() ? std::string() : (folder / "history").string();
+}
+
+/// Empty: lines are forgotten.
+std::string historyToKeep(const ChatOptions &options) {
+  std::string file = historyFile();
+  if (options.noHistory || file.empty() || !isatty(STDIN_FILENO))
     return {};
-  return folder / "history";
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(file).parent_path(), error);
+  return error ? std::string() : file;
 }
 
 class Chat {
 public:
-  Chat(api::Model &model, api::Session &session, const ChatOptions &options)
-      : model_(model), session_(session), options_(options),
-        editor_(options.noHistory || !isatty(STDIN_FILENO) ? "" : historyFile()),
-        sampling_(options.sampling.over(model.defaultSampling())) {
-    conversation_.system = options.system;
-    conversation_.thinking = options.think;
-  }
+  Chat(api::Model &model, api::Session &session, const ChatOptions &options, Conversation begun)
+      : model_(model), session_(session), options_(options), editor_(historyToKeep(options)),
+        sampling_(options.sampling.over(model.defaultSampling())), conversation_(std::move(begun)) {}
 
   Status run();
-  Conversation &conversation() { return conversation_; }
 
 private:
   void greet() const;
@@ -95,7 +99,7 @@ private:
   Conversation conversation_;
   size_t lines_ = 0, failed_ = 0; ///< read, and of those without a terminal to tell that to
 
-  // Of the last answer, for /stats.
+  // Of the last answer, for /stats; all 0 where the conversation has none.
   struct {
     size_t prompt = 0, kept = 0, answer = 0;
     double promptSeconds = 0, answerSeconds = 0;
@@ -172,6 +176,7 @@ bool Chat::command(const ChatCommand &input) {
     break;
   case Kind::kReset:
     conversation_.messages.clear();
+    stats_ = {};
     say("a new conversation");
     break;
   case Kind::kSystem:
@@ -183,7 +188,7 @@ bool Chat::command(const ChatCommand &input) {
     say(input.on ? "the model thinks before it answers" : "the model answers without thinking");
     break;
   case Kind::kSave: {
-    Status saved = usesOf(options_.model).writes(input.text);
+    Status saved = usesOf(options_.model, {historyFile()}).writes(input.text);
     if (saved.ok())
       saved = conversation_.save(input.text);
     saved.ok() ? say("saved " + std::to_string(conversation_.messages.size()) + " messages to " + input.text)
@@ -197,6 +202,7 @@ bool Chat::command(const ChatCommand &input) {
       break;
     }
     conversation_ = *std::move(loaded);
+    stats_ = {};
     say("loaded " + std::to_string(conversation_.messages.size()) + " messages from " + input.text);
     break;
   }
@@ -320,19 +326,25 @@ void Chat::printStats() const {
                rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
   std::fprintf(out, "answer   %zu tokens; %.2f s, %.1f tokens/s\n", stats_.answer, stats_.answerSeconds,
                rate(stats_.answer, stats_.answerSeconds));
-  std::fprintf(out, "context  %u of %u tokens\n", session_.length(), model_.contextTokens());
+  // The session keeps what it has read until the next prompt, which may have some of it.
+  std::fprintf(out, "context  %u of %u tokens\n", stats_.prompt ? session_.length() : 0,
+               model_.contextTokens());
 }
 
 Status runChat(const ChatOptions &options, const Interrupted &interrupted) {
   api::ModelOptions modelOptions;
   modelOptions.holds = true;
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted, modelOptions));
+  G4_RETURN_IF_ERROR(options.sampling.fits(*open.model));
   noteTemplate(*open.model);
   G4_ASSIGN_OR_RETURN(const auto session, open.model->newSession());
-  Chat chat(*open.model, *session, options);
+  Conversation begun;
   if (!options.load.empty()) {
-    G4_ASSIGN_OR_RETURN(chat.conversation(), Conversation::load(options.load));
+    G4_ASSIGN_OR_RETURN(begun, Conversation::load(options.load));
   }
+  begun.system = options.system.value_or(begun.system);
+  begun.thinking = begun.thinking || options.think;
+  Chat chat(*open.model, *session, options, std::move(begun));
   installInterruptOnly();
   return chat.run();
 }
@@ -346,7 +358,7 @@ void addChat(CLI::App &app, Run &run) {
   addModelFlags(*command, options->model);
   command->add_option("--system", options->system, "System message");
   command->add_flag("--think", options->think, "Let the model think before it answers");
-  command->add_option("--load", options->load, "Go on with a conversation that /save wrote")
+  command->add_option("--load", options->load, "Go on with a conversation that /save wrote; --system and --think change it")
       ->type_name("FILE");
   command->add_flag("--no-history", options->noHistory, "Remember no lines after the program ends");
   addMaxTokens(*command, options->maxTokens);

@@ -151,12 +151,15 @@ Status runGenerate(const GenerateOptions &options, const Interrupted &interrupte
   if (!options.logits.empty()) {
     G4_ASSIGN_OR_RETURN(files.logits, OutputFile::create(options.logits, uses));
   }
-  if (!options.taps.empty())
+  if (!options.taps.empty()) {
+    G4_RETURN_IF_ERROR(uses.writes(options.taps));
     files.taps.emplace(options.taps, uses);
+  }
   Times times;
   auto start = Clock::now();
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted));
   api::Model *const model = open.model.get();
+  G4_RETURN_IF_ERROR(options.sampling.fits(*model));
   G4_ASSIGN_OR_RETURN(const auto ids, promptIds(*model, options));
   G4_ASSIGN_OR_RETURN(const auto session, model->newSession());
   times.load = secondsSince(start);

@@ -33,6 +33,10 @@ template <class T> Result<bool> take(Json &object, const char *key, T &out) {
                                                      : found->is_number_integer();
   if (!fits)
     return invalidArgument(std::string("'") + key + "' has a value of the wrong type");
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    if (found->is_number_unsigned() ? !std::in_range<T>(found->get<uint64_t>())
+                                    : !std::in_range<T>(found->get<int64_t>()))
+      return invalidArgument(std::string("'") + key + "' is out of range");
   out = found->get<T>();
   object.erase(key);
   return true;
@@ -217,6 +221,7 @@ Status runJsonl(const GenerateOptions &options, const Interrupted &interrupted) 
   api::ModelOptions modelOptions;
   modelOptions.maxSessions = options.parallel;
   G4_ASSIGN_OR_RETURN(const OpenModel open, openModel(options.model, interrupted, modelOptions));
+  G4_RETURN_IF_ERROR(options.sampling.fits(*open.model));
   Batch batch(*open.model, options);
   std::istringstream in(std::move(questions));
   batch.read(in);

@@ -1,4 +1,5 @@
 #include "tools/g4run/Options.h"
+#include "runtime/text/StopStrings.h"
 #include "tools/common/Cli.h"
 
 #include <limits>
@@ -8,31 +9,41 @@
 namespace g4::tool {
 namespace {
 
+Result<float> parseFloat(const std::string &text) {
+  const auto value = parseNumber<float>(text);
+  return value ? Result<float>(*value)
+               : invalidArgument(quotedName(text) + " is no number, or too large or too small a one");
+}
+
 /// "id=bias", or as others write it "id+bias" and "id-bias".
 Result<std::pair<int32_t, float>> parseBias(const std::string &text) {
   const size_t at = std::min(text.find_first_of("=+-"), text.size());
-  const std::string_view value =
-      at == text.size() ? "" : std::string_view(text).substr(text[at] == '-' ? at : at + 1);
   const auto id = parseNumber<int32_t>(std::string_view(text).substr(0, at));
-  const auto bias = parseNumber<float>(value);
-  if (!id || !bias)
-    return invalidArgument("'" + text + "' is not id=bias");
+  if (!id || at == text.size())
+    return invalidArgument(quotedName(text) + " is not id=bias");
+  G4_ASSIGN_OR_RETURN(const float bias, parseFloat(text.substr(text[at] == '-' ? at : at + 1)));
   api::SamplingOptions options;
-  options.logitBias.emplace_back(*id, *bias);
+  options.logitBias.emplace_back(*id, bias);
   G4_RETURN_IF_ERROR(text::Sampler::create(std::move(options)).status());
-  return std::pair(*id, *bias);
+  return std::pair(*id, bias);
 }
 
 /// The range that the sampler allows for one of its options.
-template <class T> CLI::Validator inRange(T api::SamplingOptions::*option) {
+CLI::Validator inRange(float api::SamplingOptions::*option) {
   return CLI::Validator(
       [option](const std::string &text) -> std::string {
+        const auto value = parseFloat(text);
+        if (!value.ok())
+          return value.status().message();
         api::SamplingOptions options;
-        if (const auto value = parseNumber<T>(text))
-          options.*option = *value;
+        options.*option = *value;
         return text::Sampler::create(std::move(options)).status().message();
       },
       "");
+}
+
+std::string checkStop(const std::string &text) {
+  return text::StopStrings::create({text}).status().message();
 }
 
 /// What the cache says itself to g4c, or what would leave it without an artifact.
@@ -53,7 +64,8 @@ std::string checkCompileOptions(const std::string &text) {
 /// "0" to "18446744073709551615".
 Result<uint64_t> parseDrawSeed(const std::string &text) {
   const auto seed = parseNumber<uint64_t>(text);
-  return seed ? Result<uint64_t>(*seed) : invalidArgument("'" + text + "' is no number from 0 to 2^64 - 1");
+  return seed ? Result<uint64_t>(*seed)
+              : invalidArgument(noNumber(text, uint64_t(0), std::numeric_limits<uint64_t>::max()));
 }
 
 void addPrompt(CLI::App &app, GenerateOptions &o) {
@@ -90,9 +102,10 @@ void addOutput(CLI::App &app, GenerateOptions &o) {
       ->type_name("FILE");
   app.add_flag("--print-ids", o.printIds, "Print the generated ids as a line of JSON after the text");
   app.add_flag("--stats", o.stats, "Print speed and work to standard error");
-  app.add_option("--chunk", o.chunk, "Most prompt tokens per step; default: as many as the program holds");
+  app.add_option("--chunk", o.chunk, "Most prompt tokens per step; 0, the default: as many as the program holds")
+      ->check(wholeNumber<uint32_t>());
   app.add_option("--parallel", o.parallel, "Sequences that --jsonl works on at a time")
-      ->check(CLI::Range(1, 64))
+      ->check(wholeNumber<uint32_t>(1, 64))
       ->capture_default_str();
 }
 
@@ -133,8 +146,10 @@ void addArtifactFlags(CLI::App &app, ModelFlags &flags) {
 
 void addModelFlags(CLI::App &app, ModelFlags &flags) {
   addArtifactFlags(app, flags);
-  app.add_option("--threads", flags.threads, "Threads; 0: one per physical core")->check(CLI::Range(0, 1024));
-  app.add_option("--context", flags.context, "Most positions; default: the model's context");
+  app.add_option("--threads", flags.threads, "Threads; 0, the default: one per physical core")
+      ->check(wholeNumber<uint32_t>(0, 1024));
+  app.add_option("--context", flags.context, "Most positions; 0, the default: the model's context")
+      ->check(wholeNumber<uint32_t>());
   app.add_option("--variant", flags.variant, "Code variant by name; default: the best for this machine");
   app.add_option_function<std::string>(
          "--weights",
@@ -156,6 +171,14 @@ api::SamplingOptions SamplingFlags::over(api::SamplingOptions out) const {
   return out;
 }
 
+Status SamplingFlags::fits(const api::Model &model) const {
+  for (const auto &[id, bias] : logitBias)
+    if (uint32_t(id) >= model.vocabulary())
+      return invalidArgument("--logit-bias: token " + std::to_string(id) + ", but the vocabulary has " +
+                             std::to_string(model.vocabulary()) + " tokens");
+  return {};
+}
+
 void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
   const char *group = "Sampling";
   app.add_option("--temp", flags.temperature,
@@ -163,7 +186,7 @@ void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
       ->check(inRange(&api::SamplingOptions::temperature))
       ->group(group);
   app.add_option("--top-k", flags.topK, "Keep the k most probable tokens; 0 is off")
-      ->check(inRange(&api::SamplingOptions::topK))
+      ->check(wholeNumber<int32_t>())
       ->group(group);
   app.add_option("--top-p", flags.topP, "Keep the most probable tokens that sum to p; 1 is off")
       ->check(inRange(&api::SamplingOptions::topP))
@@ -200,11 +223,8 @@ void addSamplingFlags(CLI::App &app, SamplingFlags &flags) {
 }
 
 void addWindow(CLI::App &app, uint32_t &window) {
-  const auto check = [](const std::string &text) -> std::string {
-    return parseNumber<uint32_t>(text).value_or(4) < 4 ? "a window has at least 4 tokens" : "";
-  };
   app.add_option("-c,--window", window, "Tokens per window")
-      ->check(CLI::Validator(check, ""))
+      ->check(wholeNumber<uint32_t>(4))
       ->capture_default_str();
 }
 
@@ -215,7 +235,7 @@ void addMaxTokens(CLI::App &app, std::optional<uint32_t> &maxTokens) {
            maxTokens = value < 0 ? std::nullopt : std::optional(uint32_t(value));
          },
          "Most tokens to generate; 0: none, -1: until the model stops")
-      ->check(CLI::Range(int64_t(-1), int64_t(1) << 31))
+      ->check(wholeNumber<int64_t>(-1, int64_t(1) << 31))
       ->default_str("-1");
 }
 
@@ -223,6 +243,7 @@ void addGenerateFlags(CLI::App &app, GenerateOptions &o) {
   addPrompt(app, o);
   addMaxTokens(app, o.maxTokens);
   app.add_option("--stop", o.stops, "Stop before this text; may be repeated")
+      ->check(CLI::Validator(checkStop, ""))
       ->take_all()
       ->allow_extra_args(false);
   app.add_flag("--ignore-eos", o.ignoreEos, "Do not stop where the model ends its answer");

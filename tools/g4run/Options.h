@@ -40,6 +40,8 @@ struct SamplingFlags {
   std::vector<std::pair<int32_t, float>> logitBias;
 
   api::SamplingOptions over(api::SamplingOptions defaults) const;
+  /// Errors: kInvalidArgument where `model` has no token that a bias is for.
+  Status fits(const api::Model &model) const;
 };
 void addSamplingFlags(CLI::App &app, SamplingFlags &flags);
 

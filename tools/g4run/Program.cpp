@@ -28,6 +28,23 @@ void addCommands(CLI::App &app, Run &run) {
     add(app, run);
 }
 
+/// What would be said about the words after it, though it is this one that is wrong.
+std::string checkModel(const CLI::App &app, const std::string &path) {
+  if (const auto commands = app.get_subcommands(); !commands.empty())
+    return "the command comes first: g4run " + commands[0]->get_name() + " " + path;
+  if (app.remaining_size() > 0 && !std::filesystem::exists(path))
+    return quotedPath(path) + " is neither a command nor a file";
+  return {};
+}
+
+/// Options before a command are not those of the command.
+void checkBefore(const CLI::App &app) {
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 0)
+      throw CLI::ValidationError(option->get_name(), "the command comes first: g4run " +
+                                                         app.get_subcommands()[0]->get_name());
+}
+
 } // namespace
 
 Parsed parseCommandLine(int argc, char **argv) {
@@ -37,12 +54,14 @@ Parsed parseCommandLine(int argc, char **argv) {
   app.footer(kNotes);
   auto options = std::make_shared<GenerateOptions>();
   addGenerateFlags(app, *options);
-  app.get_option("model")->required(false); // a command has its own
+  app.get_option("model")
+      ->required(false) // a command has its own
+      ->check(CLI::Validator([&app](const std::string &path) { return checkModel(app, path); }, ""));
   addCommands(app, run);
   app.require_subcommand(0, 1);
   const auto code = parseArguments(app, argc, argv, [&] {
     if (run)
-      return;
+      return checkBefore(app);
     if (options->model.path.empty())
       throw CLI::RequiredError("model");
     if (!options->prompted() && !std::filesystem::exists(options->model.path))
