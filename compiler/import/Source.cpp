@@ -20,8 +20,10 @@ std::string describe(StringRef architecture) {
     return "a draft model (" + key + "), which compiles only together with its target";
   if (architecture == "clip")
     return "the image and audio encoders of a model (" + key + "), not the model itself";
-  if (architecture.starts_with("gemma"))
+  if (llvm::is_contained({"gemma", "gemma2", "gemma3", "gemma3n", "gemma-embedding"}, architecture))
     return "an older Gemma model (" + key + "); g4 compiles Gemma 4";
+  if (architecture.starts_with("gemma"))
+    return "another kind of Gemma model (" + key + "); g4 compiles Gemma 4's text models";
   return "another kind of model (" + key + "); g4 compiles Gemma 4";
 }
 
@@ -83,8 +85,13 @@ std::unique_ptr<Source> Source::open(MLIRContext &context, ArrayRef<std::string>
   for (auto [fileIndex, file] : llvm::enumerate(source->files_)) {
     for (auto [index, tensor] : llvm::enumerate(file->tensors())) {
       TensorRef ref{&tensor, static_cast<unsigned>(fileIndex), static_cast<unsigned>(index)};
-      if (!source->byName_.try_emplace(tensor.name, ref).second) {
-        source->error(ref) << "tensor " << quotedName(tensor.name) << " is there twice";
+      if (auto [first, isNew] = source->byName_.try_emplace(tensor.name, ref); !isNew) {
+        const unsigned other = first->second.file;
+        auto error = source->error(ref) << "tensor " << quotedName(tensor.name);
+        if (other == ref.file)
+          error << " is there twice";
+        else
+          error << " is in " << quotedPath(source->paths_[other]) << " too: these are two models, not parts of one";
         return nullptr;
       }
       source->order_.push_back(ref);

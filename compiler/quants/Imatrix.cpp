@@ -27,6 +27,16 @@ Result<std::vector<float>> floatsOf(const gguf::File &file, const gguf::Tensor &
   return values;
 }
 
+/// Whether the text reached any of the weight's columns.
+bool saysSomething(std::span<const float> sums, std::span<const float> counts) {
+  for (size_t m = 0; m < counts.size(); ++m) {
+    const auto row = sums.subspan(m * (sums.size() / counts.size()), sums.size() / counts.size());
+    if (counts[m] > 0 && std::ranges::any_of(row, [](float v) { return v > 0; }))
+      return true;
+  }
+  return false;
+}
+
 /// Sums to importance: the mean, over the matrix' average.
 void normalise(std::span<float> row, float count) {
   double total = 0;
@@ -46,6 +56,7 @@ Result<Imatrix> Imatrix::parse(const gguf::File &file) {
       return invalidArgument("not an importance matrix: general.type is " + (type ? quotedName(*type) : "missing") +
                              ", expected 'imatrix'");
     Imatrix out;
+    bool anySums = false;
     for (const gguf::Tensor &sums : file.tensors()) {
       std::string_view name = sums.name;
       if (!name.ends_with(kSums))
@@ -60,12 +71,16 @@ Result<Imatrix> Imatrix::parse(const gguf::File &file) {
       if (seen.size() != entry.matrices)
         return invalidArgument("tensor " + quotedName(counts->name) + " has " + std::to_string(seen.size()) +
                                " counts, expected " + std::to_string(entry.matrices));
+      anySums = true;
+      if (!saysSomething(entry.importance, seen))
+        continue;
       for (uint64_t m = 0; m < entry.matrices; ++m)
         normalise(std::span(entry.importance).subspan(m * entry.columns, entry.columns), seen[m]);
       out.entries_.emplace(name, std::move(entry));
     }
     if (out.entries_.empty())
-      return invalidArgument("the importance matrix has no tensor named *.in_sum2");
+      return invalidArgument(anySums ? "the importance matrix is empty: its sums or its counts are all 0"
+                                     : "the importance matrix has no tensor named *.in_sum2");
     return out;
   });
 }
@@ -76,6 +91,7 @@ Result<Imatrix> Imatrix::open(const std::string &path) {
     auto parsed = parse(*file);
     if (!parsed.ok())
       return Status(parsed.status()).withContext(quotedPath(path));
+    parsed->source_ = quotedPath(path);
     return parsed;
   });
 }
@@ -85,10 +101,13 @@ Result<std::span<const float>> Imatrix::columns(std::string_view weight, uint64_
   if (found == entries_.end())
     return std::span<const float>();
   const Entry &entry = found->second;
-  if (entry.columns != columns || rows % entry.matrices != 0)
-    return invalidArgument("the importance matrix has " + std::to_string(entry.matrices) + " x " +
-                           std::to_string(entry.columns) + " values for " + quotedName(weight) + ", whose rows are " +
-                           std::to_string(rows) + " x " + std::to_string(columns));
+  const std::string misfit = source_ + " is of another model: ";
+  if (entry.columns != columns)
+    return invalidArgument(misfit + "it has " + std::to_string(entry.columns) + " columns for " + quotedName(weight) +
+                           ", which has " + std::to_string(columns));
+  if (rows % entry.matrices != 0)
+    return invalidArgument(misfit + "it has " + std::to_string(entry.matrices) + " experts for " + quotedName(weight) +
+                           ", whose " + std::to_string(rows) + " rows are not of that many");
   uint64_t matrix = row / (rows / entry.matrices);
   return std::span(entry.importance).subspan(matrix * columns, columns);
 }

@@ -199,6 +199,8 @@ Result<Recipe> Recipe::make(std::optional<Type> base, std::string_view rules, st
     impl->rulesName = rulesName;
     impl->layers = layers;
     G4_RETURN_IF_ERROR(impl->parse(rules));
+    if (impl->rules.empty() && !rulesName.empty())
+      return invalidArgument(quotedPath(rulesName) + " holds no rule");
     return Recipe(std::move(impl));
   });
 }

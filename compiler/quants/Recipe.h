@@ -29,7 +29,7 @@ public:
   /// `base` is the type of --quantize, if given. `rules` is the text of a rules file, `rulesName` its name in messages:
   /// one rule a line, `pattern type`, the pattern a POSIX extended regular expression looked for anywhere in the weight's
   /// name, the type one of typeNames() or "keep"; what follows # is a comment. `layers` is the number of layers.
-  /// Errors: kInvalidArgument, with the line.
+  /// Errors: kInvalidArgument, with the line; where `rulesName` is not empty, also when there is no rule.
   static Result<Recipe> make(std::optional<gguf::Type> base, std::string_view rules, std::string_view rulesName, int layers);
   Recipe(Recipe &&) noexcept;
   Recipe &operator=(Recipe &&) noexcept;

@@ -17,7 +17,9 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
 
 #include <future>
 
@@ -27,8 +29,15 @@ using namespace g4;
 namespace {
 
 OwningOpRef<ModuleOp> load(MLIRContext &context, const g4c::Options &o) {
-  if (StringRef(o.inputs.front()).ends_with(".mlir"))
-    return parseSourceFile<ModuleOp>(o.inputs.front(), &context);
+  const std::string &first = o.inputs.front();
+  if (StringRef(first).ends_with(".mlir")) {
+    auto text = llvm::MemoryBuffer::getFile(first);
+    if (!text)
+      return (void)g4c::fail("cannot read " + quotedPath(first) + ": " + text.getError().message()), nullptr;
+    llvm::SourceMgr source;
+    source.AddNewSourceBuffer(std::move(*text), {});
+    return parseSourceFile<ModuleOp>(source, &context);
+  }
   return importer::importGguf(context, o.inputs, {.allowMissingData = o.weightsMissing});
 }
 
@@ -156,6 +165,8 @@ LogicalResult compile(MLIRContext &context, const g4c::Options &o) {
   }
   if (failed(checkOutput(output, uses)) || failed(runStages()))
     return failure();
+  if (!o.beginNote.empty())
+    llvm::errs() << o.beginNote << "\n";
   progress.phase("packing weights");
   auto packed = [&](uint64_t done, uint64_t all) { progress.bytes(done, all); };
   // Meanwhile, kernels are compiled: that keeps the cores busy, and the weights the disk.

@@ -53,13 +53,27 @@ const std::string &quantizeHelp() {
   return help;
 }
 
+/// The stages of --emit, with bad usage in our words.
+struct EmitParser : cl::parser<Emit> {
+  using cl::parser<Emit>::parser;
+  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef text, Emit &out) {
+    std::string known;
+    for (unsigned i = 0; i < getNumOptions(); ++i) {
+      if (getOption(i) == text)
+        return cl::parser<Emit>::parse(option, name, text, out);
+      known += (i ? ", " : "") + getOption(i).str();
+    }
+    usage("--emit=" + text + " is no stage: " + known);
+  }
+};
+
 /// The declared options. LLVM keeps pointers to them (lld resets every option before it links), so they live as long
 /// as the Options that were read from them.
 struct CommandLine {
   cl::OptionCategory category{"g4c options"};
   cl::list<std::string> inputs{cl::Positional, cl::desc("<model.gguf or stage.mlir>"), cl::ZeroOrMore, cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("Output file (default: the input's name with .g4m; '-' prints a stage)"), cl::value_desc("file"), cl::cat(category)};
-  cl::opt<Emit> emit{"emit", cl::desc("What to write"), cl::init(Emit::kArtifact), cl::cat(category),
+  cl::opt<Emit, false, EmitParser> emit{"emit", cl::desc("What to write"), cl::init(Emit::kArtifact), cl::cat(category),
                      cl::values(clEnumValN(Emit::kArtifact, "artifact", "the whole artifact (default)"),
                                 clEnumValN(Emit::kGguf, "gguf", "a GGUF file where -o names a .gguf; otherwise the model as imported, printed"),
                                 clEnumValN(Emit::kGemma, "gemma", "after the model's own passes"),
@@ -76,10 +90,11 @@ struct CommandLine {
   cl::opt<std::string> quantize{"quantize", cl::desc(quantizeHelp()), cl::value_desc("type"), cl::cat(category)};
   cl::opt<std::string> rules{"quantize-rules", cl::desc("File with a pattern of weight names and a type, or 'keep', on each line; goes before --quantize"), cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> imatrix{"imatrix", cl::desc("Importance matrix (llama.cpp's GGUF) to quantise with"), cl::value_desc("file"), cl::cat(category)};
-  cl::opt<int64_t> maxRows{"max-rows", cl::desc("Rows of a step: the longest prefill chunk (default 512)"), cl::init(512), cl::cat(category)};
+  cl::opt<std::string> maxRows{"max-rows", cl::desc("Rows of a step: the longest prefill chunk (default 512)"), cl::init("512"), cl::value_desc("rows"), cl::cat(category)};
   cl::opt<bool> dryRun{"dry-run", cl::desc("Print the memory plan and the artifact's size; compile no code, write nothing"), cl::cat(category)};
   cl::opt<bool> json{"json", cl::desc("Print --dry-run's numbers as JSON"), cl::cat(category)};
   cl::opt<std::string> completion{"completion", cl::desc("Print a script that completes g4c's options in a shell: bash, zsh or fish"), cl::value_desc("shell"), cl::cat(category)};
+  cl::opt<std::string> beginNote{"begin-note", cl::desc("A line for standard error once input and options are found good"), cl::Hidden, cl::cat(category)}; // for g4run
   cl::opt<bool> man{"man", cl::desc("Print the manual page"), cl::Hidden, cl::cat(category)}; // for the build
 };
 
@@ -109,7 +124,7 @@ void describeAndExit(CommandLine &line) {
 
 Options parseOptions(int argc, char **argv) {
   auto line = std::make_shared<CommandLine>();
-  auto &[category, inputs, output, emit, target, levels, activations, kv, weights, quantize, rules, imatrix, maxRows, dryRun, json, completion, man] = *line;
+  auto &[category, inputs, output, emit, target, levels, activations, kv, weights, quantize, rules, imatrix, maxRows, dryRun, json, completion, beginNote, man] = *line;
   // For --mlir-print-ir-after and its like: they are here for developers, by the passes' names, but not in --help.
   gemma::registerGemmaPasses();
   exec::registerG4ExecPasses();
@@ -136,6 +151,7 @@ Options parseOptions(int argc, char **argv) {
   o.inputs.assign(inputs.begin(), inputs.end());
   o.output = output;
   o.emit = emit;
+  o.beginNote = beginNote;
   if (target != "cpu")
     usage("--target=" + target + " is not built yet: cpu");
   std::vector<std::string> names(levels.begin(), levels.end());
@@ -188,10 +204,11 @@ Options parseOptions(int argc, char **argv) {
     usage("--emit=gguf prints the model as imported; to write it quantised name a .gguf file with -o");
   if (o.emit == Emit::kGgufFile && o.weightsMissing)
     usage("--emit=gguf writes weights: not with --weights=none");
-  if (maxRows < 1 || maxRows > 4096)
+  int64_t rows;
+  if (llvm::StringRef(maxRows).getAsInteger(10, rows) || rows < 1 || rows > 4096)
     usage("--max-rows must be 1 to 4096");
-  o.pipeline.maxRows = maxRows;
-  o.pipeline.maxLogitRows = std::min<int64_t>(maxRows, 64);
+  o.pipeline.maxRows = rows;
+  o.pipeline.maxLogitRows = std::min<int64_t>(rows, 64);
   return o;
 }
 

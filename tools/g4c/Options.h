@@ -20,6 +20,7 @@ struct Options {
   bool dryRun = false, json = false;
   PipelineOptions pipeline;
   bool quantizes() const { return !pipeline.gemma.quantize.empty() || !pipeline.gemma.rules.empty(); }
+  std::string beginNote; ///< said on standard error when only the work is left; empty: nothing
   std::shared_ptr<void> commandLine; ///< what LLVM keeps pointers to
 };
 

@@ -18,6 +18,19 @@ void badUsage(StringRef program, const Twine &message) {
   exit(kExitBadUsage);
 }
 
+namespace {
+
+/// What the first pair of quotes encloses, without the dashes of an option.
+StringRef quotedOption(StringRef text) { return text.split('\'').second.split('\'').first.ltrim('-'); }
+
+/// Whether LLVM's suggestion, which it always has, is like what was given.
+bool isNear(StringRef given, StringRef suggestion) {
+  const StringRef name = quotedOption(given).split('=').first;
+  return quotedOption(suggestion).split('=').first.edit_distance(name) <= (name.size() + 1) / 3;
+}
+
+} // namespace
+
 void parseLlvmOptions(StringRef program, int argc, char **argv, StringRef overview) {
   std::string message;
   raw_string_ostream errors(message);
@@ -31,7 +44,7 @@ void parseLlvmOptions(StringRef program, int argc, char **argv, StringRef overvi
   rest.consume_front(prefix);
   if (first.empty())
     exit(kExitBadUsage); // a value that does not parse: LLVM has said so by itself
-  badUsage(program, first + (rest.consume_front("Did") ? ", did" + rest : Twine()));
+  badUsage(program, first + (isNear(first, rest) && rest.consume_front("Did") ? ", did" + rest : Twine()));
 }
 
 void reportFatalErrors(const char *program) {

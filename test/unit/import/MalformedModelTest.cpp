@@ -25,11 +25,13 @@ TEST(MalformedModelTest, AnotherArchitectureIsOneClearError) {
   model.setString("general.architecture", "llama\n\x1b[31m");
   EXPECT_SAYS(errorOf(model),
               "another kind of model (general.architecture is 'llama\\x0a\\x1b[31m'); g4 compiles Gemma 4");
-  for (const char *older : {"gemma", "gemma2", "gemma3", "gemma3n"}) {
+  for (const char *older : {"gemma", "gemma2", "gemma3", "gemma3n", "gemma-embedding"}) {
     model.setString("general.architecture", older);
     EXPECT_SAYS(errorOf(model),
                 std::string("an older Gemma model (general.architecture is '") + older + "')");
   }
+  model.setString("general.architecture", "gemma4_mtp");
+  EXPECT_SAYS(errorOf(model), "but another kind of Gemma model (general.architecture is 'gemma4_mtp')");
   model.setString("general.type", "mmproj");
   model.setString("general.architecture", "clip");
   EXPECT_SAYS(errorOf(model), "the image and audio encoders of a model");
@@ -152,7 +154,8 @@ TEST(MalformedModelTest, ATensorInTwoFilesIsRefused) {
   Imported imported({first.bytes(), second.bytes()});
   EXPECT_FALSE(imported.module);
   ASSERT_EQ(imported.errors.size(), 1u) << imported.all();
-  EXPECT_SAYS(imported.errors[0], "'output_norm.weight' is there twice");
+  EXPECT_SAYS(imported.errors[0], "'output_norm.weight' is in '");
+  EXPECT_SAYS(imported.errors[0], "' too: these are two models, not parts of one");
 }
 
 TEST(MalformedModelTest, ExpertsOfUnlikeTypesAreRefused) {

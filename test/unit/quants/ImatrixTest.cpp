@@ -67,8 +67,22 @@ TEST(ImatrixTest, SizesMustBeTheWeights) {
   auto m = File().tensor("w.in_sum2", {4, 2}, floats({1, 1, 1, 1, 1, 1, 1, 1})).tensor("w.counts", {1, 2}, floats({1, 1})).read();
   ASSERT_TRUE(m.ok());
   EXPECT_EQ(m->columns("w", 0, 8, 5).status().message(),
-            "the importance matrix has 2 x 4 values for 'w', whose rows are 8 x 5");
-  EXPECT_FALSE(m->columns("w", 0, 7, 4).ok()) << "seven rows are not two experts'";
+            "the importance matrix is of another model: it has 4 columns for 'w', which has 5");
+  EXPECT_EQ(m->columns("w", 0, 7, 4).status().message(),
+            "the importance matrix is of another model: it has 2 experts for 'w', whose 7 rows are not of that many");
+}
+
+TEST(ImatrixTest, ZerosAreNoImportance) {
+  File some;
+  some.tensor("w.in_sum2", {2}, floats({1, 3})).tensor("w.counts", {1}, floats({5}));
+  some.tensor("sums.in_sum2", {2}, floats({0, 0})).tensor("sums.counts", {1}, floats({5}));
+  some.tensor("counts.in_sum2", {2}, floats({1, 3})).tensor("counts.counts", {1}, floats({0}));
+  auto m = some.read();
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  EXPECT_TRUE(m->has("w"));
+  EXPECT_FALSE(m->has("sums") || m->has("counts"));
+  EXPECT_EQ(File().tensor("w.in_sum2", {2}, floats({0, 0})).tensor("w.counts", {1}, floats({0})).read().status().message(),
+            "the importance matrix is empty: its sums or its counts are all 0");
 }
 
 TEST(ImatrixTest, OtherFilesAreRejected) {

@@ -13,7 +13,7 @@ using gguf::Type;
 constexpr int kLayers = 16;
 
 Recipe recipe(std::optional<Type> base, std::string_view rules = "") {
-  auto made = Recipe::make(base, rules, "r.txt", kLayers);
+  auto made = Recipe::make(base, rules, rules.empty() ? "" : "r.txt", kLayers);
   EXPECT_TRUE(made.ok()) << made.status().message();
   return *std::move(made);
 }
@@ -110,6 +110,8 @@ TEST(RecipeTest, RulesFallBackTooOrSayWhy) {
 }
 
 TEST(RecipeTest, BadRulesNameTheirLine) {
+  for (const char *empty : {"", "\n", "# attn_q q4_0\n"})
+    EXPECT_EQ(messageOf(empty), "'r.txt' holds no rule");
   EXPECT_EQ(messageOf("a q4_0\nattn_q"), "r.txt:2: expected a pattern and a type");
   EXPECT_EQ(messageOf("attn_q q4_0 please"), "r.txt:1: expected a pattern and a type");
   EXPECT_EQ(messageOf("\n\nattn_q q9_9").substr(0, 52), "r.txt:3: 'q9_9' is no type to quantise to: keep, mxf");
