@@ -26,8 +26,6 @@ Result<Json> parseRequest(const ChatRequest &request) {
   Json json = Json::parse(request.json, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
     return invalidArgument("the conversation is not valid JSON");
-  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array())
-    return invalidArgument("the conversation is no JSON object with a list 'messages'");
   return json;
 }
 
@@ -38,9 +36,9 @@ std::string_view templateOf(const Model::Impl &impl) {
 }
 
 Result<std::string> render(std::string_view source, Json json) {
+  G4_RETURN_IF_ERROR(text::checkConversation(json));
   if (json["messages"].empty())
     return invalidArgument("the conversation has no messages");
-  G4_RETURN_IF_ERROR(text::checkTextOnly(json["messages"])); // artifacts have no encoders
   G4_ASSIGN_OR_RETURN(const auto compiled, text::ChatTemplate::compile(source));
   const auto results =
       compiled.readsToolMessages() ? text::ToolResults::kOwnMessages : text::ToolResults::kInsideCalls;

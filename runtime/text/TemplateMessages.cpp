@@ -3,10 +3,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <new>
 
 namespace g4::text {
 namespace {
+
+/// Counted from 1, as lines are.
+Status badMessage(size_t index, const std::string &what) {
+  return invalidArgument("message " + std::to_string(index + 1) + ": " + what);
+}
 
 std::string stringAt(const Json &object, const char *key) {
   const auto it = object.find(key); // the end of what is no object
@@ -106,14 +113,8 @@ Status convert(const Json &messages, ToolResults results, Json &out) {
   size_t caller = messages.size(); // index of the assistant message that takes tool results; none yet
   for (size_t i = 0; i < messages.size(); ++i) {
     const Json &message = messages[i];
-    const auto fail = [&](const std::string &what) {
-      return invalidArgument("message " + std::to_string(i) + ": " + what);
-    };
-    if (!message.is_object())
-      return fail("not an object");
+    const auto fail = [&](const std::string &what) { return badMessage(i, what); };
     const std::string role = stringAt(message, "role");
-    if (role.empty())
-      return fail("it has no role");
     if (role == "tool" && results == ToolResults::kInsideCalls) {
       if (caller == messages.size())
         return fail("a tool result without a tool call before it");
@@ -137,7 +138,7 @@ Status convert(const Json &messages, ToolResults results, Json &out) {
     const bool makesCalls = calls != message.end() && calls->is_array() && !calls->empty();
     if (makesCalls)
       if (Status status = convertCalls(converted, results); !status.ok())
-        return std::move(status).withContext("message " + std::to_string(i));
+        return badMessage(i, status.message());
     caller = makesCalls ? i : messages.size();
   }
   return {};
@@ -155,8 +156,17 @@ std::string faultOf(const Json &part) {
   return part.contains("text") && part["text"].is_string() ? std::string() : "has no text";
 }
 
+// "model" is what templates call the assistant.
+constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "model", "tool"};
+
 std::string faultOfMessage(const Json &message) {
+  if (!message.is_object())
+    return "not an object";
   const std::string role = stringAt(message, "role");
+  if (role.empty())
+    return "it has no role";
+  if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles))
+    return "its role is " + quotedName(role) + ", which no message has";
   const auto content = message.find("content");
   if (content == message.end() || content->is_null()) // an assistant may have made calls instead
     return role == "user" || role == "system" || role == "developer" ? "it has no content" : "";
@@ -166,17 +176,26 @@ std::string faultOfMessage(const Json &message) {
     return "its content is neither a text nor a list of parts";
   for (size_t i = 0; i < content->size(); ++i)
     if (const std::string fault = faultOf((*content)[i]); !fault.empty())
-      return "part " + std::to_string(i) + " " + fault;
+      return "part " + std::to_string(i + 1) + " " + fault;
   return {};
 }
 
 } // namespace
 
-Status checkTextOnly(const Json &messages) {
-  for (size_t i = 0; i < messages.size(); ++i)
-    if (messages[i].is_object())
-      if (const std::string fault = faultOfMessage(messages[i]); !fault.empty())
-        return invalidArgument("message " + std::to_string(i) + ": " + fault);
+Status checkConversation(const Json &conversation) {
+  const auto messages = conversation.find("messages"); // the end of what is no object
+  if (messages == conversation.end() || !messages->is_array())
+    return invalidArgument("no JSON object with a list 'messages'");
+  if (const auto thinking = conversation.find("enable_thinking");
+      thinking != conversation.end() && !thinking->is_boolean())
+    return invalidArgument("'enable_thinking' is neither true nor false");
+  if (const auto tools = conversation.find("tools"); tools != conversation.end() && !tools->is_null())
+    if (!tools->is_array() ||
+        !std::all_of(tools->begin(), tools->end(), [](const Json &tool) { return tool.is_object(); }))
+      return invalidArgument("'tools' is no list of objects");
+  for (size_t i = 0; i < messages->size(); ++i)
+    if (const std::string fault = faultOfMessage((*messages)[i]); !fault.empty())
+      return badMessage(i, fault);
   return {};
 }
 

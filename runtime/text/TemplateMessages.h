@@ -22,14 +22,15 @@ enum class ToolResults {
 ///  - texts in a list of parts become parts of type `text`;
 ///  - `reasoning` and `reasoning_content` given as a list of texts are joined; null ones are dropped.
 /// What it does not know passes unchanged. Already converted messages stay as they are.
-/// Errors: kInvalidArgument naming the message (no object, a tool result without a call before it, a call
-/// without a function name).
+/// Errors: kInvalidArgument naming the message, counted from 1 (a tool result without a call before it, a
+/// call without a function name).
 Result<Json> toTemplateMessages(const Json &messages, ToolResults results = ToolResults::kInsideCalls);
 
-/// Refuses what a model that reads only text would not see: a part of the list `content` that is neither a
-/// text nor of type `text`, or a `content` that is no text at all. Errors: kInvalidArgument naming the
-/// message, the part and its type. For messages in either form; what else is wrong with them
-/// toTemplateMessages says.
-Status checkTextOnly(const Json &messages);
+/// Refuses what is no conversation: {"messages": [...], "tools": [...], "enable_thinking": ...}, the last two
+/// if need be, each message an object of a known role. Refuses too what a model that reads only text would
+/// not see: a part of the list `content` that is neither a text nor of type `text`, or a `content` that is no
+/// text at all. Errors: kInvalidArgument naming the message and the part, both counted from 1. For messages
+/// in either form; what is wrong with calls toTemplateMessages says.
+Status checkConversation(const Json &conversation);
 
 } // namespace g4::text

@@ -83,7 +83,7 @@ class Chat(Case):
         self.sees(t, r"exit code 130")
 
     def test_lines_typed_during_an_answer_wait_their_turn(self):
-        t = self.open(*self.endless, "-n", "100")
+        t = self.open(*self.endless, "-n", "500", height=120)  # long enough to type during it
         t.type("Tell me a story.")
         t.keys("Enter")
         self.sees(t, r"story\.\n\S{3}")
@@ -117,6 +117,7 @@ class Chat(Case):
         t.keys("Enter")
         self.sees(t, r"\[stopped\]\n\n> /think on\nthe model thinks[^>]+>$")
         t.keys("C-d")
+        self.sees(t, r"exit code 0")
         t.type("typed to the shell")  # whose terminal echoes again
         self.sees(t, r"exit code 0\ntyped to the shell")
 
@@ -270,6 +271,14 @@ class Chat(Case):
         piped = self.tools.run(self.model, *ask).stdout.decode()
         self.equal(piped.startswith("<|channel>thought\n") and "\x1b" not in piped, True, piped)
 
+    def test_sigterm_ends_the_prompts_line(self):
+        t = self.open()
+        t.type("half a li")
+        self.sees(t, r"> half a li$")
+        child = subprocess.run(["pgrep", "-P", t.tmux("list-panes", "-F", "#{pane_pid}").strip()], capture_output=True, check=True)
+        os.kill(int(child.stdout), signal.SIGTERM)
+        self.sees(t, r"> half a li\n(Terminated\s*)?exit code 143")
+
     # ---- through pipes
 
     def test_pipes_have_no_prompts_and_no_colours(self):
@@ -354,9 +363,9 @@ class Chat(Case):
     def test_bad_files_are_refused_and_the_chat_goes_on(self):
         path = Path(self.folder.name) / "bad.json"
         cases = {b"{": "not valid JSON", b"[]": "list 'messages'", b'{"messages": 3}': "list 'messages'",
-                 b'{"messages": [3]}': "message 1 is no object",
-                 b'{"messages": [{"role": "tool", "content": "x"}]}': "message 1 is not of the user",
-                 b'{"messages": [{"role": "user", "content": [1]}]}': "message 1 has a 'content' that is no text",
+                 b'{"messages": [3]}': "message 1: not an object",
+                 b'{"messages": [{"role": "tool", "content": "x"}]}': "message 1: it is not of the user",
+                 b'{"messages": [{"role": "user", "content": [1]}]}': "message 1: part 1 has no type",
                  b'{"messages": [{"role": "user", "content": "x"}]}': "the last message has no answer",
                  b'{"messages": [], "enable_thinking": 1}': "neither true nor false",
                  b'\xff{"messages": []}': "not valid JSON", b"[" * 100000: "not valid JSON"}

@@ -277,7 +277,7 @@ class Jsonl(Commands):
 
     def test_a_bad_line_is_an_error_in_its_place(self):
         bad = ["{", "[]", {}, {"prompt": 3}, {"prompt": "x", "messages": []}, {"messages": 3}, {"prompt": "x", "top_p": 7},
-               {"prompt": "x", "max_tokens": "many"}, {"prompt": "x", "stop": [3]}, {"prompt": "word " * 3000},
+               {"prompt": "x", "max_tokens": "many"}, {"prompt": "x", "stop": [3]}, {"prompt": "x", "seed": -1}, {"prompt": "x", "top_k": 5000000000}, {"prompt": "word " * 3000},
                {"id": "mine", "messages": [{"role": "alien"}, 3]}]
         good = {"prompt": "Once", "max_tokens": 2}
         answers, said = self.answers(self.lines(good, *bad, "", good), expect=1)
@@ -293,10 +293,10 @@ class Jsonl(Commands):
 
         text, hello = {"type": "text", "text": "What is this?"}, [{"role": "user", "content": "Hi"}]
         url = {"url": "data:image/png;base64,AAAA"}
-        cases = ((user({"type": "image_url", "image_url": url}, text), r"message 0: part 0 is of type 'image_url', but .* only text"),
-                 (user(text, {"type": "input_audio"}), "part 1 is of type 'input_audio'"),
-                 (user(text, {"type": "video_url"}), "part 1 is of type 'video_url'"),
-                 (user(text, {"type": "file"}), "part 1 is of type 'file'"),
+        cases = ((user({"type": "image_url", "image_url": url}, text), r"message 1: part 1 is of type 'image_url', but .* only text"),
+                 (user(text, {"type": "input_audio"}), "part 2 is of type 'input_audio'"),
+                 (user(text, {"type": "video_url"}), "part 2 is of type 'video_url'"),
+                 (user(text, {"type": "file"}), "part 2 is of type 'file'"),
                  ({"messages": []}, "the conversation has no messages"),
                  ({"messages": hello, "prompt": "x"}, "'messages' and 'prompt' are both there"),
                  ({}, "neither 'messages' nor 'prompt' is there"), ({"prompt": 3}, "'prompt' has a value of the wrong type"))
@@ -306,7 +306,12 @@ class Jsonl(Commands):
             self.equal(bool(re.search(reason, answer.get("error", {}).get("message", "none"))), True, f"{line}: {answer}")
         with scratch(self.tools) as folder:
             (folder / "chat").write_text(json.dumps(cases[0][0]))
-            self.fails("message 0: part 0 is of type 'image_url'", self.model, "--chat", folder / "chat")
+            self.fails("message 1: part 1 is of type 'image_url'", self.model, "--chat", folder / "chat")
+            for wrong, says in (({"tools": [5]}, "'tools' is no list"), ({"enable_thinking": "yes"}, "neither true nor false"),
+                                ({"messages": [{"role": "zzz", "content": "x"}]}, "message 1: its role is 'zzz'")):
+                (folder / "chat").write_text(json.dumps({"messages": hello, **wrong}))
+                self.fails(says, self.model, "--chat", folder / "chat")
+                self.fails(says, "chat", self.model, "--load", folder / "chat")
 
     def test_ids_come_back_as_they_are(self):
         ids = ["12345678901234567890", "18446744073709551615", "-9223372036854775808", "9007199254740993", "0", "-1", "1.5", '"a"',

@@ -21,8 +21,7 @@ template <class T> T valid(const std::string &option, Result<T> parsed) {
 }
 
 /// A whole number of `T` from `least` to `most`.
-template <class T>
-CLI::Validator wholeNumber(T least = 0, T most = std::numeric_limits<T>::max()) {
+template <class T> CLI::Validator wholeNumber(T least = 0, T most = std::numeric_limits<T>::max()) {
   return CLI::Validator(
       [least, most](const std::string &text) -> std::string {
         const auto value = parseNumber<T>(text);

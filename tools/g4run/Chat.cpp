@@ -5,6 +5,7 @@
 #include "tools/g4run/LineEditor.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
+#include "tools/g4run/ReportText.h"
 
 #include <CLI/CLI.hpp>
 
@@ -124,7 +125,7 @@ void Chat::complain(const std::string &text) {
 void Chat::greet() const {
   std::printf("%s%s%s\n", style_.bold(), model_.name().c_str(), style_.off());
   say("context of " + std::to_string(model_.contextTokens()) + " tokens, " +
-      std::to_string(model_.threads()) + " threads; /help lists the commands, Ctrl-D leaves");
+      counted(model_.threads(), "thread") + "; /help lists the commands, Ctrl-D leaves");
 }
 
 Status Chat::run() {
@@ -191,7 +192,7 @@ bool Chat::command(const ChatCommand &input) {
     Status saved = usesOf(options_.model, {historyFile()}).writes(input.text);
     if (saved.ok())
       saved = conversation_.save(input.text);
-    saved.ok() ? say("saved " + std::to_string(conversation_.messages.size()) + " messages to " + input.text)
+    saved.ok() ? say("saved " + counted(conversation_.messages.size(), "message") + " to " + input.text)
                : complain(saved.message());
     break;
   }
@@ -203,7 +204,7 @@ bool Chat::command(const ChatCommand &input) {
     }
     conversation_ = *std::move(loaded);
     stats_ = {};
-    say("loaded " + std::to_string(conversation_.messages.size()) + " messages from " + input.text);
+    say("loaded " + counted(conversation_.messages.size(), "message") + " from " + input.text);
     break;
   }
   case Kind::kStats:
@@ -312,7 +313,7 @@ void Chat::endAnswer(const api::Generation &generation) {
   if (generation.finish == api::Finish::kCancelled && interrupted()) // else standard output takes no more
     say("[stopped]");
   if (generation.finish == api::Finish::kLength)
-    say("[" + std::to_string(generation.ids.size()) + " tokens, the most that -n allows]");
+    say("[" + counted(generation.ids.size(), "token") + ", the most that -n allows]");
   if (generation.finish == api::Finish::kContext)
     complain("the context of " + std::to_string(model_.contextTokens()) +
              " tokens is full. /reset begins a new conversation, /save keeps this one.");
@@ -321,11 +322,11 @@ void Chat::endAnswer(const api::Generation &generation) {
 void Chat::printStats() const {
   const auto rate = [](size_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0; };
   std::FILE *const out = notes();
-  std::fprintf(out, "prompt   %zu tokens, %zu of them kept from before; %.2f s, %.1f tokens/s\n",
-               stats_.prompt, stats_.kept, stats_.promptSeconds,
+  std::fprintf(out, "prompt   %s, %zu of them kept from before; %.2f s, %.1f tokens/s\n",
+               counted(stats_.prompt, "token").c_str(), stats_.kept, stats_.promptSeconds,
                rate(stats_.prompt - stats_.kept, stats_.promptSeconds));
-  std::fprintf(out, "answer   %zu tokens; %.2f s, %.1f tokens/s\n", stats_.answer, stats_.answerSeconds,
-               rate(stats_.answer, stats_.answerSeconds));
+  std::fprintf(out, "answer   %s; %.2f s, %.1f tokens/s\n", counted(stats_.answer, "token").c_str(),
+               stats_.answerSeconds, rate(stats_.answer, stats_.answerSeconds));
   // The session keeps what it has read until the next prompt, which may have some of it.
   std::fprintf(out, "context  %u of %u tokens\n", stats_.prompt ? session_.length() : 0,
                model_.contextTokens());
@@ -358,7 +359,9 @@ void addChat(CLI::App &app, Run &run) {
   addModelFlags(*command, options->model);
   command->add_option("--system", options->system, "System message");
   command->add_flag("--think", options->think, "Let the model think before it answers");
-  command->add_option("--load", options->load, "Go on with a conversation that /save wrote; --system and --think change it")
+  command
+      ->add_option("--load", options->load,
+                   "Go on with a conversation that /save wrote; --system and --think change it")
       ->type_name("FILE");
   command->add_flag("--no-history", options->noHistory, "Remember no lines after the program ends");
   addMaxTokens(*command, options->maxTokens);

@@ -1,6 +1,7 @@
 #include "tools/g4run/Conversation.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/text/TemplateMessages.h"
 
 #include <nlohmann/json.hpp>
 
@@ -11,7 +12,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostBytes = 64 << 20; // no conversation is that long; a wrong file may be
 
 Status badMessage(size_t index, const std::string &what) {
-  return invalidArgument("message " + std::to_string(index + 1) + " " + what);
+  return invalidArgument("message " + std::to_string(index + 1) + ": " + what);
 }
 
 /// A text of `object`, or empty when it is not there. Errors: kInvalidArgument when it is something else.
@@ -20,7 +21,7 @@ Result<std::string> textOf(const Json &object, const char *key, size_t index) {
   if (found == object.end() || found->is_null())
     return std::string();
   if (!found->is_string())
-    return badMessage(index, std::string("has a '") + key + "' that is no text");
+    return badMessage(index, std::string("it has a '") + key + "' that is no text");
   return found->get<std::string>();
 }
 
@@ -43,19 +44,12 @@ Result<Conversation> Conversation::parse(const std::string &json) {
   const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded())
     return invalidArgument("not valid JSON");
-  if (!root.is_object() || !root.contains("messages") || !root["messages"].is_array())
-    return invalidArgument("no JSON object with a list 'messages'");
+  G4_RETURN_IF_ERROR(text::checkConversation(root));
   Conversation out;
-  if (const auto thinking = root.find("enable_thinking"); thinking != root.end()) {
-    if (!thinking->is_boolean())
-      return invalidArgument("'enable_thinking' is neither true nor false");
-    out.thinking = *thinking;
-  }
+  out.thinking = root.value("enable_thinking", false);
   const Json &list = root["messages"];
   for (size_t i = 0; i < list.size(); ++i) {
     const Json &entry = list[i];
-    if (!entry.is_object())
-      return badMessage(i, "is no object");
     Message message;
     G4_ASSIGN_OR_RETURN(message.role, textOf(entry, "role", i));
     G4_ASSIGN_OR_RETURN(message.content, textOf(entry, "content", i));
@@ -66,7 +60,7 @@ Result<Conversation> Conversation::parse(const std::string &json) {
     }
     const char *expected = out.messages.size() % 2 == 0 ? "user" : "assistant";
     if (message.role != expected)
-      return badMessage(i, "is not of the " + std::string(expected) +
+      return badMessage(i, "it is not of the " + std::string(expected) +
                                ": a chat goes on from user and assistant in turn");
     out.messages.push_back(std::move(message));
   }

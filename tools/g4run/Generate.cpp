@@ -3,6 +3,7 @@
 #include "tools/g4run/AnswerPrinter.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
+#include "tools/g4run/ReportText.h"
 #include "tools/g4run/Taps.h"
 
 #include <chrono>
@@ -124,15 +125,16 @@ void printStats(const api::Model &model, size_t promptTokens, const api::Generat
                 const Times &times) {
   const auto rate = [](size_t n, double seconds) { return seconds > 0 ? double(n) / seconds : 0.0; };
   const api::Counters c = model.counters();
-  std::fprintf(stderr, "code        %s, %u threads\n", model.variant().c_str(), model.threads());
+  std::fprintf(stderr, "code        %s, %s\n", model.variant().c_str(),
+               counted(model.threads(), "thread").c_str());
   std::fprintf(stderr, "load        %.3f s\n", times.load);
-  std::fprintf(stderr, "prompt      %zu tokens, %.3f s, %.1f tokens/s\n", promptTokens, times.prompt,
-               rate(promptTokens, times.prompt));
+  std::fprintf(stderr, "prompt      %s, %.3f s, %.1f tokens/s\n", counted(promptTokens, "token").c_str(),
+               times.prompt, rate(promptTokens, times.prompt));
   // The first token comes from the prompt's logits; the others each took a step.
   const size_t steps = generation.ids.empty() ? 0 : generation.ids.size() - 1;
-  std::fprintf(stderr, "generation  %zu tokens, %.3f s, %.1f tokens/s, ended by %s\n", generation.ids.size(),
-               times.generation, rate(steps, times.generation - times.first),
-               api::finishText(generation.finish));
+  std::fprintf(stderr, "generation  %s, %.3f s, %.1f tokens/s, ended by %s\n",
+               counted(generation.ids.size(), "token").c_str(), times.generation,
+               rate(steps, times.generation - times.first), api::finishText(generation.finish));
   std::fprintf(stderr, "first token %.3f s\n", times.load + times.prompt + times.first);
   std::fprintf(stderr, "work        %llu steps, %llu rows, %llu tail rows, %llu logit rows\n",
                static_cast<unsigned long long>(c.steps), static_cast<unsigned long long>(c.rows),

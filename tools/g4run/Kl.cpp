@@ -1,6 +1,7 @@
 #include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
+#include "tools/g4run/ReportText.h"
 
 #include <CLI/CLI.hpp>
 
@@ -34,8 +35,8 @@ void print(const api::Divergence &d, const KlOptions &options) {
   std::printf("perplexity              %.4f +- %.4f, reference %.4f +- %.4f\n", d.model.value, d.model.error,
               d.reference.value, d.reference.error);
   std::printf("perplexity ratio        %.5f +- %.5f\n", ratio, ratio * d.logRatioError);
-  std::printf("                        %llu tokens scored in %u windows of %u\n",
-              static_cast<unsigned long long>(d.model.scored), d.model.windows, options.window);
+  std::printf("                        %s scored in %s of %u\n", counted(d.model.scored, "token").c_str(),
+              counted(d.model.windows, "window").c_str(), options.window);
 }
 
 void printJson(const api::Divergence &d, const KlOptions &options) {

@@ -23,6 +23,7 @@ namespace {
 
 // Signal handlers reach nothing but globals.
 volatile std::sig_atomic_t resized = 0;
+termios modeToLeave{};
 
 // Control sequences of terminals (ECMA-48, xterm).
 constexpr char kPasteOn[] = "\x1b[?2004h", kPasteOff[] = "\x1b[?2004l", kEraseBelow[] = "\x1b[J",
@@ -53,6 +54,14 @@ Size terminalSize() {
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
     return {80, 24};
   return {size.ws_col, size.ws_row};
+}
+
+/// SIGTERM's end, with a terminal for others: its mode, and what they write on a line of its own.
+void endTidily(int signal) {
+  (void)!::write(STDOUT_FILENO, kPasteOff, sizeof kPasteOff - 1);
+  (void)!::write(STDOUT_FILENO, "\r\n", 2);
+  tcsetattr(STDIN_FILENO, TCSANOW, &modeToLeave);
+  std::raise(signal); // its default action, after this
 }
 
 } // namespace
@@ -103,6 +112,10 @@ LineEditor::LineEditor(std::string historyFile) : impl_(std::make_unique<Impl>(s
   action.sa_handler = [](int) { resized = 1; };
   sigemptyset(&action.sa_mask);
   sigaction(SIGWINCH, &action, nullptr);
+  modeToLeave = impl_->before;
+  action.sa_handler = endTidily;
+  action.sa_flags = int(SA_RESETHAND);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 LineEditor::~LineEditor() { impl_->leaveRaw(); }

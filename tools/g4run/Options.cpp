@@ -102,7 +102,8 @@ void addOutput(CLI::App &app, GenerateOptions &o) {
       ->type_name("FILE");
   app.add_flag("--print-ids", o.printIds, "Print the generated ids as a line of JSON after the text");
   app.add_flag("--stats", o.stats, "Print speed and work to standard error");
-  app.add_option("--chunk", o.chunk, "Most prompt tokens per step; 0, the default: as many as the program holds")
+  app.add_option("--chunk", o.chunk,
+                 "Most prompt tokens per step; 0, the default: as many as the program holds")
       ->check(wholeNumber<uint32_t>());
   app.add_option("--parallel", o.parallel, "Sequences that --jsonl works on at a time")
       ->check(wholeNumber<uint32_t>(1, 64))

@@ -1,6 +1,7 @@
 #include "tools/common/Files.h"
 #include "tools/g4run/Model.h"
 #include "tools/g4run/Progress.h"
+#include "tools/g4run/ReportText.h"
 
 #include <CLI/CLI.hpp>
 
@@ -35,8 +36,8 @@ Status runPerplexity(const PerplexityOptions &options, const Interrupted &interr
   }();
   if (!measured.ok())
     return measured.status();
-  std::printf("perplexity %.4f +- %.4f (%llu tokens scored in %u windows of %u)\n", measured->value,
-              measured->error, static_cast<unsigned long long>(measured->scored), measured->windows,
+  std::printf("perplexity %.4f +- %.4f (%s scored in %s of %u)\n", measured->value, measured->error,
+              counted(measured->scored, "token").c_str(), counted(measured->windows, "window").c_str(),
               options.window);
   return {};
 }

@@ -41,8 +41,8 @@ std::string checkModel(const CLI::App &app, const std::string &path) {
 void checkBefore(const CLI::App &app) {
   for (const CLI::Option *option : app.get_options())
     if (option->count() > 0)
-      throw CLI::ValidationError(option->get_name(), "the command comes first: g4run " +
-                                                         app.get_subcommands()[0]->get_name());
+      throw CLI::ValidationError(option->get_name(),
+                                 "the command comes first: g4run " + app.get_subcommands()[0]->get_name());
 }
 
 } // namespace

@@ -129,6 +129,10 @@ void addText(std::string &out, const char *format, ...) {
   out.pop_back();
 }
 
+std::string counted(uint64_t count, const char *what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 std::string bytesText(uint64_t bytes) {
   static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;

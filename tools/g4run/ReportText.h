@@ -1,4 +1,4 @@
-/// What `g4run inspect` prints.
+/// What `g4run inspect` prints, and what numbers look like there and elsewhere.
 #pragma once
 
 #include "runtime/api/Report.h"
@@ -14,5 +14,8 @@ std::string reportText(const api::Report &report);
 
 /// "1.50 MiB"
 std::string bytesText(uint64_t bytes);
+
+/// "1 token", "2 tokens"
+std::string counted(uint64_t count, const char *what);
 
 } // namespace g4::tool

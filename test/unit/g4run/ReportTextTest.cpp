@@ -12,6 +12,12 @@ TEST(ReportTextTest, BytesHaveAUnitOfTheirSize) {
   EXPECT_EQ(bytesText(uint64_t(3) << 30), "3.00 GiB");
 }
 
+TEST(ReportTextTest, OneIsSingular) {
+  EXPECT_EQ(counted(0, "token"), "0 tokens");
+  EXPECT_EQ(counted(1, "token"), "1 token");
+  EXPECT_EQ(counted(2, "token"), "2 tokens");
+}
+
 TEST(ReportTextTest, EqualLayersShareTheirLines) {
   api::Report report{};
   report.layers = {

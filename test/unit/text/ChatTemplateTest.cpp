@@ -97,7 +97,7 @@ TEST(GemmaTemplateTest, PlainChatsAreWrittenAsByTheTemplateOfTheFile) {
     SCOPED_TRACE(row["name"].get<std::string>());
     const bool tools = row["messages"].dump().find("\"tool") != std::string::npos || !row["tools"].is_null();
     // The file's template prints a system message in parts as Python would.
-    if (tools || !checkTextOnly(row["messages"]).ok() || row["name"] == "system_parts")
+    if (tools || !checkConversation(row).ok() || row["name"] == "system_parts")
       continue;
     ++cases;
     auto prompt = own.render(row["messages"], row["tools"], row["options"]);
@@ -344,22 +344,38 @@ TEST(TemplateMessagesTest, WhatATextModelCannotReadIsNamed) {
   const auto error = [](const std::string &content, const char *role = "user") {
     const Json messages = {{{"role", "user"}, {"content", "x"}},
                            {{"role", role}, {"content", Json::parse(content)}}};
-    const Status status = checkTextOnly(messages);
+    const Status status = checkConversation({{"messages", messages}});
     return status.ok() ? std::string() : status.message();
   };
   for (const char *type :
        {"image_url", "image", "input_audio", "audio", "video_url", "video", "file", "new\n"})
     EXPECT_EQ(error(Json::array({{{"type", "text"}, {"text", "x"}}, {{"type", type}}}).dump()),
-              "message 1: part 1 is of type " + quotedName(type) + ", but the model reads only text");
-  EXPECT_EQ(error(R"([{"text": "x"}])"), "message 1: part 0 has no type");
-  EXPECT_EQ(error("[3]"), "message 1: part 0 has no type");
-  EXPECT_EQ(error(R"([{"type": "text"}])"), "message 1: part 0 has no text");
-  EXPECT_EQ(error("5"), "message 1: its content is neither a text nor a list of parts");
-  EXPECT_EQ(error(R"({"text": "x"})"), "message 1: its content is neither a text nor a list of parts");
-  EXPECT_EQ(error("null"), "message 1: it has no content");
+              "message 2: part 2 is of type " + quotedName(type) + ", but the model reads only text");
+  EXPECT_EQ(error(R"([{"text": "x"}])"), "message 2: part 1 has no type");
+  EXPECT_EQ(error("[3]"), "message 2: part 1 has no type");
+  EXPECT_EQ(error(R"([{"type": "text"}])"), "message 2: part 1 has no text");
+  EXPECT_EQ(error("5"), "message 2: its content is neither a text nor a list of parts");
+  EXPECT_EQ(error(R"({"text": "x"})"), "message 2: its content is neither a text nor a list of parts");
+  EXPECT_EQ(error("null"), "message 2: it has no content");
   EXPECT_EQ(error("null", "assistant"), "");
   EXPECT_EQ(error(R"({"temperature": 21})", "tool"), "");
   EXPECT_EQ(error(R"(["x", {"type": "text", "text": "y"}, {"type": "input_text", "text": ""}])"), "");
+}
+
+TEST(TemplateMessagesTest, WhatIsNoConversationIsRefused) {
+  const auto error = [](const char *text) { return checkConversation(Json::parse(text)).message(); };
+  EXPECT_EQ(error("[]"), "no JSON object with a list 'messages'");
+  EXPECT_EQ(error(R"({"messages": {}})"), "no JSON object with a list 'messages'");
+  EXPECT_EQ(error(R"({"messages": [{"role": "user", "content": "x"}, 3]})"), "message 2: not an object");
+  EXPECT_EQ(error(R"({"messages": [{"content": "x"}]})"), "message 1: it has no role");
+  EXPECT_EQ(error(R"({"messages": [{"role": "zzz", "content": "x"}]})"),
+            "message 1: its role is 'zzz', which no message has");
+  EXPECT_EQ(error(R"({"messages": [], "enable_thinking": "yes"})"),
+            "'enable_thinking' is neither true nor false");
+  EXPECT_EQ(error(R"({"messages": [], "tools": [5]})"), "'tools' is no list of objects");
+  EXPECT_EQ(error(R"({"messages": [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}],
+                      "tools": null, "enable_thinking": true})"),
+            "");
 }
 
 TEST(TemplateMessagesTest, BrokenMessagesAreNamed) {
@@ -367,12 +383,10 @@ TEST(TemplateMessagesTest, BrokenMessagesAreNamed) {
     auto converted = toTemplateMessages(Json::parse(text));
     return converted.ok() ? std::string() : converted.status().message();
   };
-  EXPECT_EQ(error(R"([{"role": "user", "content": "x"}, 3])"), "message 1: not an object");
-  EXPECT_EQ(error(R"([{"content": "x"}])"), "message 0: it has no role");
   EXPECT_EQ(error(R"([{"role": "tool", "content": "x"}])"),
-            "message 0: a tool result without a tool call before it");
+            "message 1: a tool result without a tool call before it");
   EXPECT_EQ(error(R"([{"role": "assistant", "tool_calls": [{"id": "a"}]}])"),
-            "message 0: a tool call has no function name");
+            "message 1: a tool call has no function name");
   EXPECT_EQ(error(R"({})"), "chat messages are not a list");
 }
 
