@@ -94,16 +94,28 @@ class GgufCache(Case):
             bad = folder / "bad.gguf"
             bad.write_bytes(SMALL.read_bytes()[:3000])
             _, said = self.call(folder, bad, *self.IDS, expect=1)
-            self.equal("truncated or damaged" in said, True, said)
+            self.equal((said.count("\n"), "truncated or damaged" in said), (1, True), said)
             self.equal(list((folder / "cache/g4").iterdir()), [], "files")
-            self.call(folder, SMALL, *self.IDS, "--compile-options=--no-such-option", expect=1)
+            self.call(folder, SMALL, *self.IDS, "--compile-options=--no-such-option", expect=2)
             self.equal(list((folder / "cache/g4").iterdir()), [], "files")
-            (folder / "cache/g4/killed-0123.lock").write_bytes(b"")
-            self.call(folder, "cache", "clear")
+            (folder / "cache/g4/killed-0123456789abcdef.lock").write_bytes(b"")
+            foreign = folder / "cache/g4/bar.g4m"
+            foreign.write_bytes(b"")
+            (folder / "cache/g4/empty-0123456789abcdef.g4m").write_bytes(b"")
+            listing, _ = self.call(folder, "cache", "list")
+            self.equal(("bar" in listing, "in 1 artifact in" in listing), (False, True), listing)
+            self.equal(self.call(folder, "cache", "clear"), ("removed 1 artifact, 0 B\n", ""), "of ours")
+            foreign.unlink()
             self.equal(list((folder / "cache/g4").iterdir()), [], "what a killed process left")
             self.call(folder, "cache", "list", cache="none")
             out, said = self.call(folder, self.tools.compile(SMALL), "--compile-options=--kv=f32", *self.IDS, expect=1)
             self.equal("is for GGUF files" in said, True, said)
+            (folder / "a b").mkdir()
+            (folder / "a b/rules").write_text("attn_q q8_0\n")
+            self.call(folder, "inspect", SMALL, f"--compile-options=--quantize-rules='{folder}/a b/rules'")
+            _, said = self.call(folder, "inspect", SMALL, "--compile-options=--kv='f32", expect=2)
+            self.equal("does not end" in said, True, said)
+            self.call(folder, "cache", "clear")
             # Of two models it is for the one that is compiled.
             (folder / "text").write_text("some words " * 200)
             for model, other in ((SMALL, self.tools.compile(SMALL)), (self.tools.compile(SMALL), SMALL)):
@@ -139,6 +151,8 @@ class GgufCache(Case):
                 self.equal(self.call(folder, blob, *self.IDS, before=unprivileged), (answer, ""), "without")
                 _, said = self.call(folder, "inspect", blob, "--compile-options=--kv=f32", before=unprivileged, expect=1)
                 self.equal((said.count("\n"), "cannot write" in said, "Permission denied" in said), (1, True, True), said)
+                out, said = self.call(folder, "cache", "clear", before=unprivileged, expect=1)
+                self.equal(("removed 0 artifacts" in out, "cannot remove" in said or "cannot write" in said), (True, True), said)
             finally:
                 cache.chmod(0o755)
             # No output replaces what compiling reads or made: the other parts of a split model, the artifact.

@@ -31,6 +31,28 @@ ExitCode exitCode(const Status &status) {
   }
 }
 
+Result<std::vector<std::string>> splitWords(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\n\r";
+  std::vector<std::string> words;
+  bool inWord = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool blank = kBlank.find(text[i]) != std::string_view::npos;
+    if (!blank && !inWord)
+      words.emplace_back();
+    inWord = !blank;
+    if (text[i] == '\'' || text[i] == '"') {
+      const size_t end = text.find(text[i], i + 1);
+      if (end == std::string_view::npos)
+        return invalidArgument("a quote (" + std::string(1, text[i]) + ") does not end");
+      words.back() += text.substr(i + 1, end - i - 1);
+      i = end;
+    } else if (!blank) {
+      words.back() += text[i];
+    }
+  }
+  return words;
+}
+
 Result<std::vector<uint32_t>> parseList(const std::string &text, uint32_t least, uint32_t most) {
   std::vector<uint32_t> numbers;
   G4_RETURN_IF_ERROR(forPieces(text, [&](const std::string &piece) -> Status {

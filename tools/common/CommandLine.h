@@ -16,6 +16,10 @@ namespace g4::tool {
 
 enum ExitCode { kExitOk = 0, kExitBadInput = 1, kExitBadUsage = 2, kExitOurBug = 3, kExitInterrupted = 130 };
 
+/// Thrown where only the work finds bad usage, when all that there is to say has been said; for main to end with
+/// kExitBadUsage.
+struct BadUsage {};
+
 /// The code to end with after work that gave `status`.
 ExitCode exitCode(const Status &status);
 
@@ -30,6 +34,10 @@ template <class T> std::optional<T> parseNumber(std::string_view text) {
 template <class T> std::string noNumber(const std::string &text, T least, T most) {
   return quotedName(text) + " is no number from " + std::to_string(least) + " to " + std::to_string(most);
 }
+
+/// The words of `text`, as a shell would take them apart: between blanks; in '...' or "..." everything is part of
+/// a word. Errors: kInvalidArgument for a quote that does not end.
+Result<std::vector<std::string>> splitWords(std::string_view text);
 
 /// "1,2,8": at least one number, each in [least, most]. Errors: kInvalidArgument naming what is none.
 Result<std::vector<uint32_t>> parseList(const std::string &text, uint32_t least, uint32_t most);

@@ -23,6 +23,8 @@ namespace g4::tool {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr size_t kKeyDigits = 16;
+
 std::string lockPath(const std::string &artifact) { return fs::path(artifact).replace_extension(".lock"); }
 
 /// A wait for another process that asks now and then whether to go on: signals may reach any thread.
@@ -69,6 +71,14 @@ std::string nameOf(const std::string &gguf) {
   while (end > 0 && end < name.size() && (name[end] & 0xc0) == 0x80)
     --end; // not within a character
   return name.substr(0, end);
+}
+
+/// Whether a file is one of the cache's: NAME-KEY and `extension`.
+bool isCacheName(const fs::path &path, std::string_view extension) {
+  const std::string stem = path.stem();
+  const size_t dash = stem.rfind('-');
+  return path.extension() == extension && dash != std::string::npos && stem.size() - dash - 1 == kKeyDigits &&
+         stem.find_first_not_of("0123456789abcdef", dash + 1) == std::string::npos;
 }
 
 /// What g4c left of an artifact where the file system has no unnamed files. For who holds its lock.
@@ -182,7 +192,7 @@ Result<std::string> ArtifactCache::keyOf(const Request &request) const {
   for (const std::string &option : request.options)
     text += "\n" + option;
   text += "\n" + optionFiles(request.options);
-  char key[17];
+  char key[kKeyDigits + 1];
   std::snprintf(key, sizeof key, "%016llx",
                 static_cast<unsigned long long>(hash64(std::as_bytes(std::span(text.data(), text.size())))));
   return std::string(key);
@@ -221,10 +231,13 @@ Result<CachedArtifact> ArtifactCache::compiled(const Request &request, const Int
     if (loads(artifact))
       continue; // somebody else made it meanwhile
     fs::remove(artifact, error);
-    if (Status status = compile(request, artifact, interrupted); !status.ok()) {
+    const Result<int> code = compile(request, artifact, interrupted);
+    if (!code.ok() || *code != kExitOk) {
       removeTemporaries(artifact);
       fs::remove(lockPath(artifact), error);
-      return status;
+      if (code.ok() && *code == kExitBadUsage)
+        throw BadUsage();
+      return code.ok() ? Status(*code == kExitOurBug ? Code::kInternal : Code::kInvalidArgument, "") : code.status();
     }
     const uint64_t mine = fs::file_size(artifact, error);
     shrink(request.limit > mine ? request.limit : mine); // this one is locked, so it stays
@@ -232,11 +245,11 @@ Result<CachedArtifact> ArtifactCache::compiled(const Request &request, const Int
   return internalError(quotedPath(artifact) + " was compiled, but does not load");
 }
 
-Status ArtifactCache::compile(const Request &request, const std::string &output,
-                              const Interrupted &interrupted) const {
-  std::fprintf(stderr, "g4run: compiling %s (once; 'g4run cache list' shows it)\n",
-               quotedPath(request.gguf).c_str());
-  std::vector<std::string> words = {compiler_, request.gguf, "-o", output, "--cpu=host"};
+Result<int> ArtifactCache::compile(const Request &request, const std::string &output,
+                                   const Interrupted &interrupted) const {
+  // Said by g4c once it knows that the file and the options are good: else its error is all there is to say.
+  const std::string note = "g4run: compiling " + quotedPath(request.gguf) + " (once; 'g4run cache list' shows it)";
+  std::vector<std::string> words = {compiler_, request.gguf, "-o", output, "--cpu=host", "--begin-note=" + note};
   words.insert(words.end(), request.options.begin(), request.options.end());
   std::vector<char *> argv;
   for (std::string &word : words)
@@ -258,15 +271,15 @@ Status ArtifactCache::compile(const Request &request, const std::string &output,
     if (interrupted())
       kill(child, SIGTERM);
   if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
-    return {};
+    return 0;
   if (interrupted())
-    return {Code::kCancelled, "interrupted"};
+    return Status(Code::kCancelled, "interrupted");
   if (WIFEXITED(state) && WEXITSTATUS(state) == 127)
     return invalidArgument(quotedPath(compiler_) + " cannot be run");
   if (WIFSIGNALED(state))
     return internalError("g4c was ended by signal " + std::to_string(WTERMSIG(state)) + " while compiling " +
                          quotedPath(request.gguf));
-  return invalidArgument("");
+  return WEXITSTATUS(state);
 }
 
 std::vector<CacheEntry> ArtifactCache::entries() const {
@@ -274,7 +287,7 @@ std::vector<CacheEntry> ArtifactCache::entries() const {
   std::error_code error;
   for (const fs::directory_entry &file : fs::directory_iterator(folder_, error)) {
     struct stat info {};
-    if (file.path().extension() == ".g4m" && stat(file.path().c_str(), &info) == 0)
+    if (isCacheName(file.path(), ".g4m") && stat(file.path().c_str(), &info) == 0)
       out.push_back(
           {file.path(), uint64_t(info.st_size), info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec});
   }
@@ -283,30 +296,39 @@ std::vector<CacheEntry> ArtifactCache::entries() const {
   return out;
 }
 
-std::vector<CacheEntry> ArtifactCache::shrink(uint64_t limit) const {
-  std::vector<CacheEntry> all = entries(), removed;
+ArtifactCache::Shrunk ArtifactCache::shrink(uint64_t limit) const {
+  std::vector<CacheEntry> all = entries();
+  Shrunk out;
   uint64_t total = 0;
   for (const CacheEntry &entry : all)
     total += entry.bytes;
-  for (; !all.empty() && total > limit; all.pop_back()) {
+  for (; !all.empty() && (total > limit || limit == 0); all.pop_back()) {
     const CacheEntry &oldest = all.back();
     const auto lock = CacheLock::tryLock(lockPath(oldest.path), CacheLock::Mode::kExclusive);
+    if (lock.ok() && !*lock) {
+      out.inUse.push_back(oldest);
+      continue;
+    }
     std::error_code error;
-    if (!lock.ok() || !*lock || !fs::remove(oldest.path, error))
-      continue; // in use, or not ours
+    if (!lock.ok() || !fs::remove(oldest.path, error)) {
+      if (error || !lock.ok()) // else somebody else has removed it
+        out.failed = lock.ok() ? invalidArgument("cannot remove " + quotedPath(oldest.path) + ": " + error.message())
+                               : lock.status();
+      continue;
+    }
     fs::remove(lockPath(oldest.path), error);
     total -= oldest.bytes;
-    removed.push_back(oldest);
+    out.removed.push_back(oldest);
   }
   removeLeftovers();
-  return removed;
+  return out;
 }
 
 void ArtifactCache::removeLeftovers() const {
   std::vector<fs::path> locks;
   std::error_code error;
   for (const fs::directory_entry &file : fs::directory_iterator(folder_, error))
-    if (file.path().extension() == ".lock")
+    if (isCacheName(file.path(), ".lock"))
       locks.push_back(file.path());
   for (fs::path path : locks) {
     const auto lock = CacheLock::tryLock(path, CacheLock::Mode::kExclusive);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "tools/common/CommandLine.h"
 #include "tools/g4run/Commands.h"
 
 #include <cstdint>
@@ -66,18 +67,23 @@ public:
   Result<std::string> pathFor(const Request &request) const;
   /// The artifact for a GGUF file. Of processes that ask at once, one compiles. An artifact that does not
   /// load is made anew. Errors: kInvalidArgument (also: g4c failed, with an empty message, since it said
-  /// why), kCancelled, soon after `interrupted`; g4c is ended then and nothing left.
+  /// why; kInternal when it has a bug), kCancelled, soon after `interrupted`; g4c is ended then and nothing left.
+  /// Throws BadUsage when g4c does not take the options.
   Result<CachedArtifact> compiled(const Request &request, const Interrupted &interrupted) const;
 
-  /// Last used first.
+  /// The artifacts, last used first. Other files in the folder are none of the cache's business.
   std::vector<CacheEntry> entries() const;
-  /// Removes least recently used artifacts, none that is in use, until at most `limit` bytes are left.
-  /// Returns those removed.
-  std::vector<CacheEntry> shrink(uint64_t limit) const;
+  struct Shrunk {
+    std::vector<CacheEntry> removed, inUse;
+    Status failed; ///< why one that is not in use could not be removed
+  };
+  /// Removes least recently used artifacts, none that is in use, until at most `limit` bytes are left; 0: all.
+  Shrunk shrink(uint64_t limit) const;
 
 private:
   Result<std::string> keyOf(const Request &request) const;
-  Status compile(const Request &request, const std::string &output, const Interrupted &interrupted) const;
+  /// g4c's exit code. Errors: those of `compiled` with something to say.
+  Result<int> compile(const Request &request, const std::string &output, const Interrupted &interrupted) const;
   /// What processes left that were killed while they compiled.
   void removeLeftovers() const;
 

@@ -21,10 +21,6 @@ Examples:
   g4run cache list
   g4run cache clear)";
 
-std::string counted(size_t artifacts) {
-  return std::to_string(artifacts) + (artifacts == 1 ? " artifact" : " artifacts");
-}
-
 Status list() {
   G4_ASSIGN_OR_RETURN(const ArtifactCache cache, ArtifactCache::open());
   uint64_t total = 0;
@@ -39,21 +35,21 @@ Status list() {
                 std::filesystem::path(entry.path).filename().c_str());
     total += entry.bytes;
   }
-  std::printf("%12s  in %s in %s\n", bytesText(total).c_str(), counted(entries.size()).c_str(),
+  std::printf("%12s  in %s in %s\n", bytesText(total).c_str(), counted(entries.size(), "artifact").c_str(),
               quotedPath(cache.folder()).c_str());
   return {};
 }
 
 Status clear() {
   G4_ASSIGN_OR_RETURN(const ArtifactCache cache, ArtifactCache::open());
-  const auto removed = cache.shrink(0);
+  const ArtifactCache::Shrunk shrunk = cache.shrink(0);
   uint64_t bytes = 0;
-  for (const CacheEntry &entry : removed)
+  for (const CacheEntry &entry : shrunk.removed)
     bytes += entry.bytes;
-  std::printf("removed %s, %s\n", counted(removed.size()).c_str(), bytesText(bytes).c_str());
-  if (const size_t left = cache.entries().size())
-    std::printf("%s left: in use, or in a folder that cannot be written\n", counted(left).c_str());
-  return {};
+  std::printf("removed %s, %s\n", counted(shrunk.removed.size(), "artifact").c_str(), bytesText(bytes).c_str());
+  if (!shrunk.inUse.empty())
+    std::printf("%s in use, and left\n", counted(shrunk.inUse.size(), "artifact").c_str());
+  return shrunk.failed;
 }
 
 } // namespace

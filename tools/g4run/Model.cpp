@@ -4,21 +4,13 @@
 
 #include <chrono>
 #include <cstdio>
-#include <sstream>
 
 namespace g4::tool {
 namespace {
 
-std::vector<std::string> splitWords(const std::string &text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;)
-    words.push_back(word);
-  return words;
-}
-
 ArtifactCache::Request requestFor(const ModelFlags &flags) {
-  return {flags.path, splitWords(flags.compileOptions), flags.cacheLimit};
+  auto words = splitWords(flags.compileOptions); // which the command line's check has passed
+  return {flags.path, words.ok() ? *std::move(words) : std::vector<std::string>(), flags.cacheLimit};
 }
 
 } // namespace

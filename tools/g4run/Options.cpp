@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <random>
-#include <sstream>
 
 namespace g4::tool {
 namespace {
@@ -48,8 +47,10 @@ std::string checkStop(const std::string &text) {
 
 /// What the cache says itself to g4c, or what would leave it without an artifact.
 std::string checkCompileOptions(const std::string &text) {
-  std::istringstream in(text);
-  for (std::string word; in >> word;) {
+  const auto words = splitWords(text);
+  if (!words.ok())
+    return words.status().message();
+  for (const std::string &word : *words) {
     const std::string name = word.substr(0, word.find('='));
     const size_t start = name.find_first_not_of('-');
     if (start == std::string::npos || start == 0)

@@ -20,6 +20,8 @@ int main(int argc, char **argv) {
     if (!status.ok() && status.code() != g4::Code::kCancelled && !status.message().empty())
       std::fprintf(stderr, "g4run: %s\n", status.message().c_str());
     return status.ok() ? parsed.exitCode : g4::tool::exitCode(status);
+  } catch (const g4::tool::BadUsage &) {
+    return g4::tool::kExitBadUsage;
   } catch (const std::exception &error) {
     std::fprintf(stderr, "g4run: internal error: %s\n", error.what());
     return g4::tool::kExitOurBug;

@@ -164,13 +164,30 @@ TEST_F(ArtifactCacheTest, TheLeastRecentlyUsedGoesAndNoneInUse) {
   EXPECT_FALSE(fs::exists(artifacts[2]));
   EXPECT_EQ(cache().entries().size(), 2u);
   EXPECT_EQ(cache().entries()[0].path, fourth->path);
-  EXPECT_TRUE(cache().shrink(0).empty()); // both are in use
+  const auto shrunk = cache().shrink(0);
+  EXPECT_TRUE(shrunk.removed.empty() && shrunk.failed.ok());
+  EXPECT_EQ(shrunk.inUse.size(), 2u);
 }
 
 TEST_F(ArtifactCacheTest, AnArtifactLargerThanTheLimitStaysAlone) {
   ASSERT_TRUE(get("model.gguf", {"a"}).ok());
   ASSERT_TRUE(get("model.gguf", {"b"}, 1).ok());
   EXPECT_EQ(cache().entries().size(), 1u);
+}
+
+TEST_F(ArtifactCacheTest, WhatCannotBeRemovedIsAFailure) {
+  const std::string artifact = get()->path;
+  fs::remove(artifact);
+  fs::create_directories(artifact + "/folder"); // not even root removes it
+  const auto shrunk = cache().shrink(0);
+  EXPECT_TRUE(shrunk.removed.empty() && shrunk.inUse.empty());
+  EXPECT_EQ(shrunk.failed.message().find("cannot remove '" + artifact + "': "), 0u) << shrunk.failed.message();
+}
+
+TEST_F(ArtifactCacheTest, OptionsThatTheCompilerDoesNotKnowAreBadUsage) {
+  std::ofstream(folder / "g4c") << "#!/bin/sh\nexit 2\n";
+  EXPECT_THROW((void)cache().compiled({folder / "model.gguf", {}, 1}, [] { return false; }), BadUsage);
+  EXPECT_TRUE(fs::is_empty(folder / "cache"));
 }
 
 TEST_F(ArtifactCacheTest, AFailureLeavesNothing) {

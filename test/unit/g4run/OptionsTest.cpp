@@ -138,6 +138,15 @@ TEST(OptionsTest, CompileOptionsArePassedOn) {
   EXPECT_EQ(generating({"m.gguf", "--ids", "2", "--compile-options", words}).model.compileOptions, words);
 }
 
+TEST(OptionsTest, WordsMayBeQuoted) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(*splitWords("  a\tb=c\n"), (Words{"a", "b=c"}));
+  EXPECT_EQ(*splitWords("--rules='a b' \"it's\"'\"'"), (Words{"--rules=a b", "it's\""}));
+  EXPECT_EQ(*splitWords("'' x"), (Words{"", "x"}));
+  EXPECT_TRUE(splitWords(" ")->empty());
+  EXPECT_FALSE(splitWords("a 'b").ok());
+}
+
 TEST(OptionsTest, BadUsageIsOneLineAndExitCode2) {
   const std::vector<std::vector<std::string>> bad = {
       {},
@@ -154,6 +163,8 @@ TEST(OptionsTest, BadUsageIsOneLineAndExitCode2) {
       {"m.gguf", "-p", "x", "--compile-options=-o x.g4m"},
       {"m.gguf", "-p", "x", "--compile-options=--kv=f32 --emit=gguf"},
       {"inspect", "m.gguf", "--compile-options=-dry-run"},
+      {"inspect", "m.gguf", "--compile-options='-o' x.g4m"},
+      {"inspect", "m.gguf", "--compile-options=--kv='f32"},
       {"m.g4m", "-p", "x", "-n", "many"},
       {"m.g4m", "-p", "x", "--logit-bias", "3"},
       {"m.g4m", "-p", "x", "--weights", "17"},
