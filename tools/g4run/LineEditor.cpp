@@ -174,6 +174,7 @@ LineEditor::Read LineEditor::Impl::readEdited(std::string &line) {
       result = handle(*byte);
     else
       result = interrupted() ? Read::kInterrupted : Read::kEnd;
+    stale = true; // only now: what waits for the rest of a key or a paste may have drawn
   }
   buffer.end();
   draw();
@@ -226,7 +227,6 @@ std::optional<char> LineEditor::Impl::nextByte(int timeoutMs) {
 
 std::optional<LineEditor::Read> LineEditor::Impl::handle(char byte) {
   constexpr auto ctrl = [](char key) { return char(key & 0x1f); };
-  stale = true;
   switch (byte) {
   case '\r':
   case '\n': // Enter, pressed before the terminal was in our mode
