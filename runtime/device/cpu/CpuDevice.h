@@ -13,9 +13,9 @@ struct CpuOptions {
 
 /// Code images are self-contained ELF shared objects whose kernels are module::KernelFn.
 ///
-/// Work items of a launch are drained by all threads from one atomic counter, a few items at a time. Not a
-/// static partition: on a shared or asymmetric machine one slow thread would hold up every barrier. Which
-/// thread does an item never changes its result, because items are independent.
+/// Work items of a launch are drained by all threads from one atomic counter, a few items at a time, and a barrier waits
+/// for the items, not for the threads: on a shared or asymmetric machine one slow thread would hold up every barrier.
+/// Which thread does an item never changes its result, because items are independent.
 std::unique_ptr<Device> createCpuDevice(const CpuOptions &options = {});
 
 } // namespace g4::device
