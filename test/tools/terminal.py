@@ -32,6 +32,11 @@ class Terminal:
         """Keys by tmux's names: "Enter", "C-c", "M-Enter"."""
         self.tmux("send-keys", *names)
 
+    def enter(self, text):
+        """Types a line and sends it."""
+        self.type(text)
+        self.keys("Enter")
+
     def type(self, text):
         for start in range(0, len(text), 2000):
             self.tmux("send-keys", "-l", "--", text[start:start + 2000])

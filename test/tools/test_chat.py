@@ -48,19 +48,15 @@ class Chat(Case):
     def test_answers_and_remembers(self):
         t = self.open()
         self.sees(t, r"Gemma4 Nano\ncontext of 2048 tokens")
-        t.type("What is the capital of France?")
-        t.keys("Enter")
+        t.enter("What is the capital of France?")
         self.sees(t, r"> What is the capital of France\?\n.*Paris.*\n\n>")
-        t.type("/stats")
-        t.keys("Enter")
+        t.enter("/stats")
         first = self.sees(t, r"prompt +(\d+) tokens, (\d+) of them kept from before.*\nanswer.*\ncontext +\d+ of 2048")
         self.equal(int(first[2]), 0, "kept of the first prompt")
-        t.type("And of Italy?")
-        t.keys("Enter")
+        t.enter("And of Italy?")
         self.sees(t, r"> And of Italy\?\n[^\n]+\n\n>")
         t.keys("C-l")
-        t.type("/stats")
-        t.keys("Enter")
+        t.enter("/stats")
         second = self.sees(t, r"/stats\nprompt +(\d+) tokens, (\d+) of them kept")
         # All that the first turn's prompt and answer have in common with the second prompt is kept.
         self.at_least(int(second[2]), 8, "kept of the second prompt")
@@ -69,13 +65,11 @@ class Chat(Case):
 
     def test_ctrl_c_stops_the_answer_not_the_program(self):
         t = self.open(*self.endless)
-        t.type("Tell me a story.")
-        t.keys("Enter")
+        t.enter("Tell me a story.")
         self.sees(t, r"Tell me a story\.\n\S{3}")
         t.keys("C-c")
         self.sees(t, r"\[stopped\]\n\n>")
-        t.type("/stats")
-        t.keys("Enter")
+        t.enter("/stats")
         self.sees(t, r"answer +\d+ tokens")
         t.keys("C-c")
         self.sees(t, r"Ctrl-C again, or Ctrl-D, leaves\n\n>")
@@ -84,11 +78,9 @@ class Chat(Case):
 
     def test_lines_typed_during_an_answer_wait_their_turn(self):
         t = self.open(*self.endless, "-n", "500", height=120)  # long enough to type during it
-        t.type("Tell me a story.")
-        t.keys("Enter")
+        t.enter("Tell me a story.")
         self.sees(t, r"story\.\n\S{3}")
-        t.type("/stats")
-        t.keys("Enter")
+        t.enter("/stats")
         t.type("/think maybee")
         t.keys("BSpace", "Enter")  # edited as at the prompt
         t.paste("What is\n3 + 4?")
@@ -97,24 +89,19 @@ class Chat(Case):
         self.equal("/stats" in t.screen(), False, "keys on the screen during the answer")
         self.sees(t, r"-n allows\]\n\n> /stats\nprompt +\d+ tokens[^>]+\n\n> /think maybe\nusage: /think on\|off\n\n"
                      r"> What is\n\s*3 \+ 4\?\n[^>]+-n allows\]\n\n> Hel$")
-        t.type("lo")
-        t.keys("Enter")
+        t.enter("lo")
         self.sees(t, r"> Hello\n[^>]+\n\n>$")
 
     def test_ctrl_c_forgets_lines_typed_ahead(self):
         t = self.open(*self.endless, "-n", "200")
-        t.type("Tell me a story.")
-        t.keys("Enter")
+        t.enter("Tell me a story.")
         self.sees(t, r"story\.\n\S{3}")
-        t.type("And another.")
-        t.keys("Enter")
-        t.type("/stats")
-        t.keys("Enter")
+        t.enter("And another.")
+        t.enter("/stats")
         self.sees(t, r"> And another\.\n\S")
         t.keys("C-c")
         self.sees(t, r"\[stopped\]\n\n>$")
-        t.type("/think on")
-        t.keys("Enter")
+        t.enter("/think on")
         self.sees(t, r"\[stopped\]\n\n> /think on\nthe model thinks[^>]+>$")
         t.keys("C-d")
         self.sees(t, r"exit code 0")
@@ -128,8 +115,7 @@ class Chat(Case):
         t.keys("Enter")
         self.sees(t, r"of France\?\n[^\n]+\n\n>")
         path = Path(self.folder.name) / "saved.json"
-        t.type(f"/save {path}")
-        t.keys("Enter")
+        t.enter(f"/save {path}")
         self.sees(t, r"saved 2 messages")
         messages = json.loads(path.read_text())["messages"]
         self.equal(messages[0]["content"], "/help is no command here:\nWhat is the capital\nof France?", "message")
@@ -142,37 +128,30 @@ class Chat(Case):
 
     def test_thoughts_are_dim(self):
         t = self.open()
-        t.type("/think on")
-        t.keys("Enter")
+        t.enter("/think on")
         self.sees(t, r"the model thinks before it answers")
-        t.type("What is 3 + 4?")
-        t.keys("Enter")
+        t.enter("What is 3 + 4?")
         self.sees(t, r"What is 3 \+ 4\?\n[^\n]+.*\n[^\n]*7[^\n]*\n\n>")
         screen = t.screen(colours=True)
         self.equal(bool(re.search(r"4\?.*\x1b\[2m[^\x1b]+\x1b\[0m", screen, re.S)), True, f"dim text in {screen!r}")
         self.equal("<channel|>" in screen, False, "marks on the screen")
-        t.type("/think maybe")
-        t.keys("Enter")
+        t.enter("/think maybe")
         self.sees(t, r"usage: /think on\|off")
 
     def test_no_color(self):
         t = self.open("--think", env={"NO_COLOR": "1"})
-        t.type("What is 3 + 4?")
-        t.keys("Enter")
+        t.enter("What is 3 + 4?")
         self.sees(t, r"\[thought\]\n.*\[answer\]\n.*\n>")
         self.equal("\x1b[" in t.screen(colours=True), False, "escape sequences with NO_COLOR")
 
     def test_unknown_commands_get_a_hint(self):
         t = self.open()
-        t.type("/rest")
-        t.keys("Enter")
+        t.enter("/rest")
         self.sees(t, r"no command /rest: did you mean /reset\?")
-        t.type("/help")
-        t.keys("Enter")
+        t.enter("/help")
         for command in ("/help", "/reset", "/system", "/think", "/save", "/load", "/stats", "/quit"):
             self.sees(t, rf"\n  {command}\b")
-        t.type("/quit")
-        t.keys("Enter")
+        t.enter("/quit")
         self.sees(t, r"exit code 0")
 
     def test_ten_thousand_characters(self):
@@ -181,8 +160,7 @@ class Chat(Case):
         self.sees(t, r"d end$")
         t.keys("Enter")
         self.sees(t, r"d end\n[^\n]+\n\n>$")
-        t.type("/stats")
-        t.keys("Enter")
+        t.enter("/stats")
         stats = self.sees(t, r"prompt +(\d+) tokens")
         self.at_least(int(stats[1]), 2000, "tokens of the message")
         t.paste("x7q " * 2500)
@@ -204,15 +182,13 @@ class Chat(Case):
         t.keys("Enter")
         self.sees(t, r"> 東本 caf\u00e9 !\n.*\n>$")
         path = Path(self.folder.name) / "saved.json"
-        t.type(f"/save {path}")
-        t.keys("Enter")
+        t.enter(f"/save {path}")
         self.sees(t, r"saved 2 messages")
         self.equal(json.loads(path.read_text())["messages"][0]["content"], "東本 caf\u00e9 !", "message")
 
     def test_history_outlives_the_program_and_can_be_edited(self):
         t = self.open()
-        t.type("/system be brief")
-        t.keys("Enter")
+        t.enter("/system be brief")
         self.sees(t, r"system message set")
         t.keys("C-d")
         self.sees(t, r"exit code 0")
@@ -221,8 +197,7 @@ class Chat(Case):
         t.keys("Up")
         self.sees(t, r"> /system be brief")
         t.keys("C-w")
-        t.type("kind")
-        t.keys("Enter")
+        t.enter("kind")
         self.sees(t, r"> /system be kind\nsystem message set")
         mode = os.stat(Path(self.folder.name) / "g4" / "history").st_mode & 0o777
         self.equal(mode, 0o600, "mode of the history file")
@@ -240,25 +215,20 @@ class Chat(Case):
         t.keys("End", "Enter")
         self.sees(t, r"\n\n>$", history=True)
         path = Path(self.folder.name) / "saved.json"
-        t.type(f"/save {path}")
-        t.keys("Enter")
+        t.enter(f"/save {path}")
         self.sees(t, r"saved 2 messages")
         self.equal(json.loads(path.read_text())["messages"][0]["content"],
                    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen", "message")
 
     def test_a_full_context_is_said_and_reset_helps(self):
         t = self.open(*self.endless, "--context", "64")
-        t.type("Tell me a story.")
-        t.keys("Enter")
+        t.enter("Tell me a story.")
         self.sees(t, r"the context of 64 tokens is full\. /reset begins a new conversation", timeout=40)
-        t.type("And then?")
-        t.keys("Enter")
+        t.enter("And then?")
         self.sees(t, r"no room for this message")
-        t.type("/reset")
-        t.keys("Enter")
+        t.enter("/reset")
         self.sees(t, r"a new conversation\n\n>")
-        t.type("Hi")
-        t.keys("Enter")
+        t.enter("Hi")
         self.sees(t, r"> Hi\n\S")
 
     def test_one_answer_on_a_terminal_and_in_a_pipe(self):
@@ -352,11 +322,9 @@ class Chat(Case):
     def test_the_history_is_not_saved_over(self):
         t = self.open()
         history = Path(self.folder.name) / "g4" / "history"
-        t.type("/stats")
-        t.keys("Enter")
+        t.enter("/stats")
         self.sees(t, r"context +0 of")
-        t.type(f"/save {history}")
-        t.keys("Enter")
+        t.enter(f"/save {history}")
         self.sees(t, r"it is the\s+input")
         self.equal(history.read_text().startswith("/stats\n"), True, "the history")
 

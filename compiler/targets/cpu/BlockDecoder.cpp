@@ -93,7 +93,7 @@ Value BlockDecoder::rowsOf(V sixteen, unsigned part) {
 
 void BlockDecoder::prefetchAhead() {
   // A block takes about 20 ns to multiply and comes from memory in 100: some 2 KB must be on their way. The processor's own
-  // prefetcher sees too little of the stream at once; with this two threads read 10 % more per second (docs/performance.md).
+  // prefetcher sees too little of the stream at once.
   constexpr int64_t kAhead = 2048, kLine = 64;
   if (panel)
     return;
