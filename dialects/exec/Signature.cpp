@@ -167,6 +167,7 @@ public:
     bool up = e.getParts().size() == 2;
     MatrixAttr first = e.getParts()[0];
     InputForms in = inputForms(e.getParts(), e.getInt8());
+    read("count", i32);
     read("order", i32);
     read("tiles", i32);
     activation("x", first.getColumns(), in.f32, in.q8, false);

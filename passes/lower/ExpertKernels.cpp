@@ -59,10 +59,11 @@ void buildExperts(TileBuilder &t, ExpertsAttr spec) {
   for (size_t p = 0; p < spec.getParts().size(); ++p)
     sums.push_back(t.scratch({spec.getTileRows(), 16}));
   Value zero = t.index(0), one = t.index(1), used = t.index(spec.getUsed());
-  Value tiles = t.loadIndex(t.arg("tiles"), {zero});
-  // The grid has room for one tile per pair; how many there are is known only here.
-  Value end = t.min(t.end, t.mul(tiles, t.index(perTile)));
-  t.forEach(t.begin, end, 1, [&](Value item) {
+  // The grid has room for one tile per pair; how many there are is known only here. So an item of the grid is a share of the
+  // list, and whoever takes a tenth of the grid does a tenth of the work. (Fits 32 bits for 4096 rows of the largest model.)
+  Value tiles = t.loadIndex(t.arg("tiles"), {zero}), pairs = t.mul(t.loadIndex(t.arg("count"), {zero}), used);
+  auto share = [&](Value items) { return t.div(t.mul(items, tiles), pairs); };
+  t.forEach(share(t.begin), share(t.end), 1, [&](Value item) {
     Value entry = t.add(one, t.mul(t.div(item, t.index(perTile)), t.index(3))), part = t.rem(item, t.index(perTile));
     Value expert = t.loadIndex(t.arg("tiles"), {entry}), at = t.loadIndex(t.arg("tiles"), {t.add(entry, one)});
     Value n = t.loadIndex(t.arg("tiles"), {t.add(entry, t.index(2))});

@@ -7,8 +7,8 @@ namespace {
 // Rows of a block of a linear's work items: they share one pass over the item's weights. With a prologue every
 // thread computes it for the whole block in scratch, so the block is smaller.
 constexpr int64_t kRowsPerItem = 32, kRowsPerItemWithPrologue = 16;
-// Rows of a tile of routed experts: most tiles of a decode step have one, prefills fill them.
-constexpr int64_t kExpertTileRows = 8;
+// Rows of a tile of routed experts. Most tiles of a decode step have one; a prefill of 512 rows has 32 for each of 128 experts.
+constexpr int64_t kExpertTileRows = kRowsPerItem;
 
 /// Widest divisor of `columns` that is a multiple of 32 and leaves about 16 items or more, 32 to 256 wide.
 int64_t tileFor(int64_t columns) {
@@ -254,6 +254,7 @@ LogicalResult Lowering::lowerExperts(gemma::ExpertsOp op) {
   int64_t width = gate.getRows() / experts, hidden = down.getRows() / experts, tile = tileFor(width);
   ActivationBuffers ff = activation(layerName("expert_ff", op), set, width, forms, used);
   llvm::StringMap<Value> first;
+  first["count"] = sort["count"];
   first["order"] = order;
   first["tiles"] = tiles;
   put(first, "x", activations.lookup(op.getX()));
@@ -268,6 +269,7 @@ LogicalResult Lowering::lowerExperts(gemma::ExpertsOp op) {
   Value out = buffer(layerName("experts", op), set, hidden, b.getF32Type(), used);
   buffers[op.getResult()] = out;
   llvm::StringMap<Value> second;
+  second["count"] = sort["count"];
   second["order"] = order;
   second["tiles"] = tiles;
   put(second, "x", ff);

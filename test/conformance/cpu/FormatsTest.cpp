@@ -280,9 +280,9 @@ Products expertProducts(const Kernels &kernels, const Matrix &m, unsigned seed) 
     packed.insert(packed.end(), bytes.begin(), bytes.end());
   }
   // Pair 1 chose expert 0, pairs 0 and 2 expert 1.
-  std::vector<int32_t> order{1, 0, 2}, tiles{2, 0, 0, 1, 1, 1, 2};
+  std::vector<int32_t> count{kPairs}, order{1, 0, 2}, tiles{2, 0, 0, 1, 1, 1, 2};
   std::vector<float> weights{0.5f, 1, 2}, out(kPairs * kExpertRows);
-  std::vector<void *> buffers{pointer(order), pointer(tiles)};
+  std::vector<void *> buffers{pointer(count), pointer(order), pointer(tiles)};
   if (int8)
     buffers.insert(buffers.end(), {pointer(in.q), pointer(in.scale), pointer(in.sums)});
   else

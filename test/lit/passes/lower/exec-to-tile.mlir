@@ -198,17 +198,24 @@ exec.kernel @quantised_attention : #exec.attention<heads = 2, kvHeads = 1, dim =
 // CHECK: exec.end
 exec.kernel @sort : #exec.sort_experts<experts = 2, used = 1, tileRows = 4> {}
 
-// Tiles beyond those that the sort made are not done, though the grid has them.
+// The grid has two items for each of three pairs, the list as many for each tile that the sort made: [begin, end) of the one is
+// [begin tiles / pairs, end tiles / pairs) of the other.
 // CHECK: exec.kernel @experts
-// CHECK-NEXT: ^bb0(%[[ORDER:.*]]: memref<?xi32>, %[[TILES:.*]]: memref<?xi32>,
+// CHECK-NEXT: ^bb0(%[[COUNT:.*]]: memref<?xi32>, %[[ORDER:.*]]: memref<?xi32>, %[[TILES:.*]]: memref<?xi32>, {{.*}}%[[BEGIN:[a-z0-9]*]]: index, %[[END:[a-z0-9]*]]: index):
 // CHECK: %[[N32:.*]] = memref.load %[[TILES]][%c0]
 // CHECK: %[[N:.*]] = arith.index_cast %[[N32]]
-// CHECK: %[[ITEMS:.*]] = arith.muli %[[N]], %c2
-// CHECK: %[[STOP:.*]] = arith.minui %{{.*}}, %[[ITEMS]]
-// CHECK: scf.for %{{.*}} = %{{.*}} to %[[STOP]]
+// CHECK: %[[ROWS32:.*]] = memref.load %[[COUNT]][%c0]
+// CHECK: %[[ROWS:.*]] = arith.index_cast %[[ROWS32]]
+// CHECK: %[[PAIRS:.*]] = arith.muli %[[ROWS]], %c3
+// CHECK: %[[AT:.*]] = arith.muli %[[BEGIN]], %[[N]]
+// CHECK: %[[FIRST:.*]] = arith.divui %[[AT]], %[[PAIRS]]
+// CHECK: %[[TO:.*]] = arith.muli %[[END]], %[[N]]
+// CHECK: %[[STOP:.*]] = arith.divui %[[TO]], %[[PAIRS]]
+// CHECK: scf.for %[[ITEM:.*]] = %[[FIRST]] to %[[STOP]] step %c1 {
+// CHECK: arith.divui %[[ITEM]], %c2
 // The rows of a tile are those of its pairs.
 // CHECK: memref.load %[[ORDER]]
-// CHECK: memref.store %{{.*}}, %[[PAIRS:.*]][%{{.*}}] : memref<4xi32>
-// CHECK: tile.contract {{.*}} rows %c0 + %{{.*}} map %[[PAIRS]] : memref<4xi32> into
-exec.kernel @experts : #exec.experts<experts = 2, used = 1, tile_rows = 4, int8 = true,
-  parts = [<element = q8_0, rows = 64, columns = 32>], tile = 16> {}
+// CHECK: memref.store %{{.*}}, %[[MAP:.*]][%{{.*}}] : memref<4xi32>
+// CHECK: tile.contract {{.*}} rows %c0 + %{{.*}} map %[[MAP]] : memref<4xi32> into
+exec.kernel @experts : #exec.experts<experts = 4, used = 3, tile_rows = 4, int8 = true,
+  parts = [<element = q8_0, rows = 128, columns = 32>], tile = 16> {}

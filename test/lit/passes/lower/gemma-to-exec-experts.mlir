@@ -17,14 +17,14 @@
 // Pairs are sorted by one item over the whole step; `order` has two entries a row, `tiles` room for one tile a pair.
 // CHECK-DAG: %[[ORDER:.*]] = exec.buffer "order.0" : <rows, 2 x 1 x i32>
 // CHECK-DAG: %[[TILES:.*]] = exec.buffer "tiles.0" : <rows, 8 x 1 x i32>
-// CHECK: exec.dispatch @[[SORT:.*]] reads(%{{.*}}, %[[IDX]] : {{.*}} writes(%[[ORDER]], %[[TILES]] : {{.*}} over single {items_per_block = 1 : i64
+// CHECK: exec.dispatch @[[SORT:.*]] reads(%[[COUNT:.*]], %[[IDX]] : {{.*}} writes(%[[ORDER]], %[[TILES]] : {{.*}} over single {items_per_block = 1 : i64
 // Gate and up are two parts of each expert's stack, down is whole.
 // CHECK-DAG: %[[EFF:.*]] = exec.buffer "expert_ff.0.q" : <rows, 2 x 32 x i8>
 // CHECK-DAG: exec.weight packed #gguf.part<@blk.0.ffn_gate_up_exps.weight, first = 0, rows = 32, stride = 64> as <element = q8_0, rows = 192, columns = 32>
 // CHECK-DAG: exec.weight packed #gguf.part<@blk.0.ffn_gate_up_exps.weight, first = 32, rows = 32, stride = 64> as <element = q8_0, rows = 192, columns = 32>
-// CHECK: exec.dispatch @[[UP:.*]] reads(%[[ORDER]], %[[TILES]], {{.*}} writes(%[[EFF]], {{.*}} over rows {items_per_block = 2 : i64, layer = 0 : i64, macs_per_row = 4096 : i64, rows_per_item = 1 : i64
+// CHECK: exec.dispatch @[[UP:.*]] reads(%[[COUNT]], %[[ORDER]], %[[TILES]], {{.*}} writes(%[[EFF]], {{.*}} over rows {items_per_block = 2 : i64, layer = 0 : i64, macs_per_row = 4096 : i64, rows_per_item = 1 : i64
 // CHECK: %[[E:.*]] = exec.buffer "experts.0" : <rows, 2 x 32 x f32>
-// CHECK: exec.dispatch @[[DOWN:.*]] reads(%[[ORDER]], %[[TILES]], %[[EFF]], {{.*}}, %[[W]] : {{.*}} writes(%[[E]] : {{.*}} over rows {items_per_block = 2 : i64, layer = 0 : i64, macs_per_row = 2048 : i64
+// CHECK: exec.dispatch @[[DOWN:.*]] reads(%[[COUNT]], %[[ORDER]], %[[TILES]], %[[EFF]], {{.*}}, %[[W]] : {{.*}} writes(%[[E]] : {{.*}} over rows {items_per_block = 2 : i64, layer = 0 : i64, macs_per_row = 2048 : i64
 // Both results are summed, each with its norm, in the layer's last row chain.
 // CHECK: exec.dispatch @[[SUM:.*]] reads({{.*}}%[[Y]], {{.*}}%[[E]], {{.*}} over rows {{.*}}tap_names = ["h_layer0"]
 
@@ -35,9 +35,9 @@
 // CHECK: exec.slot forced_experts[1024]
 
 // CHECK: exec.kernel @[[ROUTE]] : #exec.row_kernel<{{.*}}add = normed, {{.*}}route = <router = <element = f32, rows = 6, columns = 32>, used = 2>,
-// CHECK: exec.kernel @[[SORT]] : #exec.sort_experts<experts = 6, used = 2, tileRows = 8>
-// CHECK: exec.kernel @[[UP]] : #exec.experts<experts = 6, used = 2, tile_rows = 8, int8 = true, parts = [<element = q8_0, rows = 192, columns = 32>, <element = q8_0, rows = 192, columns = 32>], tile = 32, out = <f32 = false, q8 = true>>
-// CHECK: exec.kernel @[[DOWN]] : #exec.experts<experts = 6, used = 2, tile_rows = 8, int8 = true, parts = [<element = q8_0, rows = 192, columns = 32>], tile = 32>
+// CHECK: exec.kernel @[[SORT]] : #exec.sort_experts<experts = 6, used = 2, tileRows = 32>
+// CHECK: exec.kernel @[[UP]] : #exec.experts<experts = 6, used = 2, tile_rows = 32, int8 = true, parts = [<element = q8_0, rows = 192, columns = 32>, <element = q8_0, rows = 192, columns = 32>], tile = 32, out = <f32 = false, q8 = true>>
+// CHECK: exec.kernel @[[DOWN]] : #exec.experts<experts = 6, used = 2, tile_rows = 32, int8 = true, parts = [<element = q8_0, rows = 192, columns = 32>], tile = 32>
 // CHECK: exec.kernel @[[SUM]] : #exec.row_kernel<{{.*}}add = experts, scaled = true, store = true, expertsUsed = 2,
 // CHECK: exec.kernel @[[KEYS]] : #exec.linear<{{.*}}heads = <dim = 64, heads = 1, kvHeads = 1, query = false, key = true, value = false, kvElement = f16,
 
