@@ -42,20 +42,24 @@ def LowerExecToTilePass : Pass<"lower-exec-to-tile", "::mlir::ModuleOp"> {
 def ScheduleContractionsPass : Pass<"tile-schedule-contractions", "::mlir::ModuleOp"> {
   let summary = "Turns tile.contract into loops over rows and blocks, as suits a target.";
   let description = [{
-    Rows are taken in tiles that share the loads of a block: of `row-tile` rows, then of half as many down to four, then one
-    by one. With `panels`, several rows share the decoding too: a panel of blocks is decoded into scratch that stays in
-    the first cache, and all rows run over it before the next; one row alone reads packed blocks directly. The order of
-    additions to a sum is the same in every schedule.
+    Rows are taken in tiles of `row-tile` (of four where no more are there) that share the loads of a block; a part-empty tile
+    computes its last row again. One row alone is no tile. With `panels`, more rows than eight share the decoding too, of types
+    that are costly to decode: a panel of blocks is decoded into scratch that stays in the first cache, and all rows run over it
+    before the next. The order of additions to a sum is the same in every schedule.
 
     ```mlir
     tile.contract %w[%g] !tile.block<q4_0> columns = 1536 with %q, %scale, %sums rows %first + %n into %acc : ...
     ```
     becomes
     ```mlir
-    scf.if %one_row { ... tile.load_quant ... tile.dot ... } else {
+    scf.if %one_row { ... tile.load_quant ... tile.dot ... }
+    else { scf.if %few_rows {
+      scf.for %m = %c0 to %n step %c4 {
+        scf.for %k = ... { tile.load_quant ... tile.dot ... x4 }
+    } else {
       scf.for %panel = ... {
         scf.for %k = ... { tile.decode %block, %scratch[%slot] ... }
-        scf.for %m = %c0 to %whole step %c4 {
+        scf.for %m = %c0 to %n step %c4 {
           scf.for %k = ... { tile.load_decoded ... tile.dot ... x4 }
     ```
   }];

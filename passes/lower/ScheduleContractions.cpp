@@ -1,7 +1,9 @@
 // tile.contract to loops over rows and blocks. See tile-schedule-contractions.
 #include "dialects/exec/ExecDialect.h"
+#include "dialects/gguf/GgufDialect.h"
 #include "dialects/tile/TileDialect.h"
 #include "passes/lower/Passes.h"
+#include "runtime/module/PackedLayout.h"
 #include "runtime/module/StepAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,6 +24,11 @@ namespace {
 // activations; the sums are loaded and stored once for all of them.
 constexpr int64_t kPanelBlocks = 8;
 
+// Up to so many rows decode for each tile of rows: cheaper than to store blocks and load them.
+constexpr int64_t kDirectRows = 8;
+// Rows of the smallest tile but one row alone.
+constexpr int64_t kLeastTile = 4;
+
 /// Panels by kernel and type: contractions of a kernel share them.
 using Panels = DenseMap<std::pair<Operation *, Type>, Value>;
 
@@ -36,19 +43,13 @@ public:
         int8(op.getInput().size() == 3), sums(op.getSums()) {}
 
   void expand() {
-    if (!panels)
-      return tiles([&](V m, int64_t n) { direct(m, n); });
     if (isConstantIntValue(op.getN(), 1))
       return direct(index(0), 1);
-    V single = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, op.getN(), index(1));
-    auto branch = scf::IfOp::create(b, loc, single, /*withElseRegion=*/true);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPoint(branch.thenBlock()->getTerminator());
-      direct(index(0), 1);
-      b.setInsertionPoint(branch.elseBlock()->getTerminator());
-      throughPanels();
-    }
+    ifAtMost(1, [&] { direct(index(0), 1); }, [&] {
+      if (!panels || decodesCheaply())
+        return severalDirect();
+      ifAtMost(kDirectRows, [&] { severalDirect(); }, [&] { throughPanels(); });
+    });
   }
 
 private:
@@ -58,6 +59,8 @@ private:
     auto type = VectorType::get({module::kLanes}, b.getF32Type());
     return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, 0.0f));
   }
+  /// Row i of the tile at row m, or the last one where there are fewer: it is computed again, to the same bits.
+  V at(V m, int64_t i) { return i ? V(arith::MinUIOp::create(b, loc, add(m, index(i)), last)) : m; }
   V rowOf(V m) {
     V row = add(op.getFirst(), m);
     if (!op.getMap())
@@ -68,8 +71,17 @@ private:
   Values rowsOf(V m, int64_t n) {
     Values rows;
     for (int64_t i = 0; i < n; ++i)
-      rows.push_back(rowOf(add(m, index(i))));
+      rows.push_back(rowOf(at(m, i)));
     return rows;
+  }
+  void ifAtMost(int64_t rows, function_ref<void()> then, function_ref<void()> otherwise) {
+    V few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ule, op.getN(), index(rows));
+    auto branch = scf::IfOp::create(b, loc, few, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(branch.thenBlock()->getTerminator());
+    then();
+    b.setInsertionPoint(branch.elseBlock()->getTerminator());
+    otherwise();
   }
   void forEach(V lower, V upper, int64_t step, function_ref<void(V)> body) {
     auto loop = scf::ForOp::create(b, loc, lower, upper, index(step));
@@ -84,24 +96,14 @@ private:
     scf::YieldOp::create(b, loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
     return Values(loop.getResults());
   }
-  /// Calls body(first row, rows) for tiles of rowTile rows, of half as many down to four, and of one.
-  void tiles(function_ref<void(V, int64_t)> body) {
-    V from = index(0);
-    for (int64_t size = rowTile; size >= 1; size = size > 4 ? size / 2 : size > 1 ? 1 : 0) {
-      V whole = index(0);
-      if (size > 1) {
-        V n = arith::DivUIOp::create(b, loc, op.getN(), index(size));
-        whole = arith::MulIOp::create(b, loc, n, index(size));
-      } else {
-        whole = op.getN();
-      }
-      forEach(from, whole, size, [&](V m) { body(m, size); });
-      from = whole;
-    }
+  /// Calls body(first row, rows) for tiles of `size` rows. The last one may be part empty.
+  void tiles(int64_t size, function_ref<void(V, int64_t)> body) {
+    last = arith::SubIOp::create(b, loc, op.getN(), index(1));
+    forEach(index(0), op.getN(), size, [&](V m) { body(m, size); });
   }
   void storeSums(V m, ValueRange values) {
     for (auto [i, v] : llvm::enumerate(values))
-      vector::StoreOp::create(b, loc, v, sums, ValueRange{add(m, index(i)), index(0)});
+      vector::StoreOp::create(b, loc, v, sums, ValueRange{at(m, i), index(0)});
   }
   V loadQuant(V k) { return tile::LoadQuantOp::create(b, loc, block, op.getWeights(), op.getGroup(), k, op.getColumns()); }
   V dot(V of, V row, V k, V sum) {
@@ -124,6 +126,20 @@ private:
                       [&](V k, ValueRange acc) { return dots(loadQuant(k), rows, k, acc); }));
   }
 
+  /// Each tile of rows decodes for itself: spread over the products, so that memory is read meanwhile.
+  void severalDirect() {
+    auto of = [&](int64_t size) { tiles(size, [&](V m, int64_t n) { direct(m, n); }); };
+    if (rowTile <= kLeastTile)
+      return of(rowTile);
+    ifAtMost(kLeastTile, [&] { of(kLeastTile); }, [&] { of(rowTile); });
+  }
+  /// A block's codes lie in one plane and its scales need no arithmetic: what a panel would save is what it costs.
+  bool decodesCheaply() const {
+    const module::PackedLayout &layout = gguf::getPackedLayout(block.getElement());
+    return layout.isFloat || (int8 && layout.codes == module::Codes::kPlanes && (layout.bits == 4 || layout.bits == 8) &&
+                              layout.scales == module::Scales::kNone);
+  }
+
   void throughPanels() {
     int64_t blocks = op.getColumns() / 32, perPanel = int8 ? kPanelBlocks : 1;
     V panel = scratch();
@@ -139,10 +155,10 @@ private:
         });
       else
         tile::DequantOp::create(b, loc, loadQuant(first), panel);
-      tiles([&](V m, int64_t n) {
+      tiles(rowTile, [&](V m, int64_t n) {
         Values rows = rowsOf(m, n), acc;
         for (int64_t i = 0; i < n; ++i)
-          acc.push_back(vector::LoadOp::create(b, loc, cast<VectorType>(zero().getType()), sums, ValueRange{add(m, index(i)), index(0)}));
+          acc.push_back(vector::LoadOp::create(b, loc, cast<VectorType>(zero().getType()), sums, ValueRange{at(m, i), index(0)}));
         storeSums(m, int8 ? ofDecoded(panel, first, end, rows, acc) : ofFloats(panel, first, rows, acc));
       });
     });
@@ -187,7 +203,7 @@ private:
   Panels *panels;
   tile::BlockType block;
   bool int8;
-  V sums;
+  V sums, last; // the last row, in a tile
 };
 
 struct ScheduleContractionsPass : impl::ScheduleContractionsPassBase<ScheduleContractionsPass> {

@@ -244,6 +244,15 @@ Value BlockDecoder::codes(unsigned i, unsigned part) {
   return codeCache[{i, part}] = made;
 }
 
+SmallVector<unsigned> BlockDecoder::inOrder(unsigned first, unsigned last) const {
+  SmallVector<unsigned> order;
+  bool nibbles = !panel && (layout.codes == Codes::kPlanes || layout.codes == Codes::kTable) && (layout.bits & 4);
+  for (unsigned n = 0; n < 8; ++n)
+    if (unsigned i = nibbles ? n / 2 + 4 * (n % 2) : n; i >= first && i < last) // a vector of nibbles has codes j and j + 4
+      order.push_back(i);
+  return order;
+}
+
 Value BlockDecoder::planeCodes(unsigned i, unsigned part) {
   V code;
   unsigned first = 0, taken = 0; // vectors before the plane, bits before its own

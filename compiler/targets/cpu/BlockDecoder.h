@@ -30,9 +30,8 @@ public:
   V addend(unsigned subBlock);
   /// Codes as bytes, columns 4 i .. 4 i + 3, rows of `part`.
   V codes(unsigned i, unsigned part);
-  /// The block lies in a panel, so that code vectors can be loaded by a number known at run time.
-  bool isDecoded() const { return bool(panel); }
-  V codesAt(V i, unsigned part);
+  /// Code vectors [first, last) in the order in which they share what is stored.
+  llvm::SmallVector<unsigned> inOrder(unsigned first, unsigned last) const;
 
   mlir::OpBuilder &b;
   mlir::Location loc;
@@ -50,6 +49,7 @@ public:
   V sixteenRows(llvm::ArrayRef<V> each);        ///< one vector of dwords from that of each part
 
 private:
+  V codesAt(V i, unsigned part);                ///< of a decoded block
   V planeCodes(unsigned i, unsigned part);
   V digits(unsigned i, unsigned part);
   V gridCodes(unsigned i, unsigned part);

@@ -26,8 +26,8 @@ private:
 
   // X86Dots.cpp: sums are [dot][part] vectors of int32, or of int16 while they fit.
   Sums x86Dots(Dots dots, unsigned first, unsigned last);
-  Sums unrolled(Dots dots, unsigned first, unsigned last);
-  Sums looped(Dots dots, unsigned first, unsigned last);
+  Sums x86Sums(Dots dots, unsigned first, unsigned last);
+  Sums ordered(llvm::ArrayRef<V> sums); ///< the same, once all of them are computed
   unsigned sumsInInt16() const; ///< how many code vectors an int16 sum takes
   V multiplyAdd(V acc, V codes, V x); ///< one vpdpbusd, real or emulated
   V activations(tile::DotOp dot, V i); ///< four columns of code vector i, in all dwords
@@ -35,8 +35,6 @@ private:
   Sums step(Dots dots, V i, llvm::ArrayRef<V> codes, llvm::ArrayRef<V> sums);
   Sums widen(llvm::ArrayRef<V> pairs, llvm::ArrayRef<V> sums); ///< int16 pairs added to int32
   Sums zeros(size_t n, mlir::Type element, int64_t lanes);
-  Sums loop(unsigned first, unsigned last, unsigned by, llvm::ArrayRef<V> init,
-            llvm::function_ref<Sums(V, mlir::ValueRange)> body);
 
   // NeonDots.cpp
   llvm::SmallVector<V> neonDots(llvm::ArrayRef<tile::DotOp> dots, unsigned first, unsigned last); ///< as integerDots

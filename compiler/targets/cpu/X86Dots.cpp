@@ -2,8 +2,8 @@
 #include "compiler/targets/cpu/DotEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -39,15 +39,6 @@ Value DotEmitter::activations(tile::DotOp dot, V i) {
 
 DotEmitter::Sums DotEmitter::zeros(size_t n, Type element, int64_t lanes) { return Sums(n, constant(vec(lanes, element), 0)); }
 
-DotEmitter::Sums DotEmitter::loop(unsigned first, unsigned last, unsigned by, ArrayRef<V> init,
-                                  function_ref<Sums(V, ValueRange)> body) {
-  auto loop = scf::ForOp::create(b, loc, index(first), index(last), index(by), ValueRange(init));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(loop.getBody());
-  scf::YieldOp::create(b, loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
-  return Sums(loop.getResults());
-}
-
 DotEmitter::Sums DotEmitter::step(Dots dots, V i, ArrayRef<V> codes, ArrayRef<V> sums) {
   bool avx2 = isa == Isa::kAvx2, isSigned = layout.hasSignedCodes();
   VectorType own = vec(width, i8), words = vec(width / 2, i16);
@@ -82,20 +73,42 @@ DotEmitter::Sums DotEmitter::widen(ArrayRef<V> pairs, ArrayRef<V> sums) {
   return next;
 }
 
-/// A block that is decoded here: which bits a code has depends on its number.
-DotEmitter::Sums DotEmitter::unrolled(Dots dots, unsigned first, unsigned last) {
+/// Keeps the order of code vectors: the optimiser, given straight code, would go row by row, hold or load every code again
+/// for each, and be half as fast. An empty instruction that reads and writes the sums of all rows stands between.
+DotEmitter::Sums DotEmitter::ordered(ArrayRef<V> sums) {
+  if (isa == Isa::kEmulated || sums.size() <= parts) // vectors wider than registers; nothing to mix up
+    return Sums(sums);
+  SmallVector<Type> types;
+  std::string outputs, inputs;
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    types.push_back(sum.getType());
+    outputs += i ? ",=v" : "=v";
+    inputs += "," + std::to_string(i);
+  }
+  auto all = LLVM::LLVMStructType::getLiteral(b.getContext(), types);
+  V same = LLVM::InlineAsmOp::create(b, loc, all, ValueRange(sums), "", outputs + inputs, /*has_side_effects=*/true, /*is_align_stack=*/false,
+                                     LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
+               .getRes();
+  Sums next;
+  for (int64_t i = 0; i < int64_t(sums.size()); ++i)
+    next.push_back(LLVM::ExtractValueOp::create(b, loc, same, i));
+  return next;
+}
+
+DotEmitter::Sums DotEmitter::x86Sums(Dots dots, unsigned first, unsigned last) {
   size_t n = dots.size() * parts;
   Sums total = zeros(n, i32, width / 4), pairs;
-  for (unsigned i = first; i < last; ++i) {
+  unsigned taken = 0; // code vectors in `pairs`
+  for (unsigned i : inOrder(first, last)) {
     SmallVector<V> ofParts;
     for (unsigned part = 0; part < parts; ++part)
       ofParts.push_back(codes(i, part));
     if (isa != Isa::kAvx2) {
-      total = step(dots, index(i), ofParts, total);
+      total = ordered(step(dots, index(i), ofParts, total));
       continue;
     }
-    pairs = step(dots, index(i), ofParts, pairs.empty() ? zeros(n, i16, width / 2) : pairs);
-    if ((i + 1 - first) % sumsInInt16() == 0 || i + 1 == last) {
+    pairs = ordered(step(dots, index(i), ofParts, pairs.empty() ? zeros(n, i16, width / 2) : pairs));
+    if (++taken % sumsInInt16() == 0 || taken == last - first) {
       total = widen(pairs, total);
       pairs.clear();
     }
@@ -103,35 +116,8 @@ DotEmitter::Sums DotEmitter::unrolled(Dots dots, unsigned first, unsigned last) 
   return total;
 }
 
-/// A decoded block, as loops: the sums of all rows stay in registers, where the optimiser, given straight code, goes row
-/// by row, loads every code again for each and is half as fast.
-DotEmitter::Sums DotEmitter::looped(Dots dots, unsigned first, unsigned last) {
-  size_t n = dots.size() * parts;
-  auto stepAt = [&](V i, ValueRange sums) {
-    SmallVector<V> ofParts;
-    for (unsigned part = 0; part < parts; ++part)
-      ofParts.push_back(codesAt(i, part));
-    return step(dots, i, ofParts, SmallVector<V>(sums));
-  };
-  if (isa != Isa::kAvx2)
-    return loop(first, last, 1, zeros(n, i32, width / 4), stepAt);
-  // 8 or 4 vectors: a power of two of them divides the loop.
-  unsigned fit = std::min(llvm::bit_floor(sumsInInt16()), last - first);
-  auto run = [&](V from, ValueRange total) {
-    Sums pairs = zeros(n, i16, width / 2);
-    if (fit <= 2)
-      for (unsigned i = 0; i < fit; ++i)
-        pairs = stepAt(add(from, index(i)), pairs);
-    else
-      pairs = loop(0, fit, 1, pairs, [&](V i, ValueRange sums) { return stepAt(add(from, i), sums); });
-    return widen(pairs, SmallVector<V>(total));
-  };
-  Sums none = zeros(n, i32, width / 4);
-  return fit == last - first ? run(index(first), none) : loop(first, last, fit, none, run);
-}
-
 DotEmitter::Sums DotEmitter::x86Dots(Dots dots, unsigned first, unsigned last) {
-  Sums sums = isDecoded() ? looped(dots, first, last) : unrolled(dots, first, last), result;
+  Sums sums = x86Sums(dots, first, last), result;
   for (size_t m = 0; m < dots.size(); ++m)
     result.push_back(sixteenRows(ArrayRef(sums).slice(m * parts, parts)));
   return result;

@@ -111,22 +111,36 @@ func.func @decode(%w: memref<?xi8>, %panel: memref<8x576xi8>, %k: index) {
   return
 }
 
-// Out of it, a loop over the vectors of codes keeps the sums of both rows: of int16 pairs on AVX2, here four products of pairs to
-// a sum, so that two loops are one in the other.
+// Out of it, the rows share each vector of codes as it is loaded: after each, an empty instruction holds the sums of all rows, so
+// that no later pass goes row by row. On AVX2 four products of pairs fit an int16 sum.
 // CHECK-LABEL: func.func @decoded(
-// AVX2: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}) -> (vector<8xi32>, vector<8xi32>, vector<8xi32>, vector<8xi32>) {
-// AVX2: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}) -> (vector<16xi16>, vector<16xi16>, vector<16xi16>, vector<16xi16>) {
-// AVX2-COUNT-4: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
-// AVX2: scf.yield
-// AVX2-COUNT-4: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
-// AVX2: scf.yield
+// AVX2: %[[CODES:.*]] = vector.load %{{.*}} : memref<8x576xi8>, vector<32xi8>
+// AVX2: pmadd.ub.sw"(%[[CODES]],
+// AVX2: pmadd.ub.sw"(%[[CODES]],
+// AVX2: %[[SUMS:.*]] = llvm.inline_asm has_side_effects "", "=v,=v,=v,=v,0,1,2,3" %{{.*}} -> !llvm.struct<(vector<16xi16>, vector<16xi16>, vector<16xi16>, vector<16xi16>)>
+// AVX2: %[[FIRST:.*]] = llvm.extractvalue %[[SUMS]][0]
+// AVX2-COUNT-4: pmadd.ub.sw
+// AVX2: llvm.inline_asm
+// AVX2-COUNT-4: pmadd.ub.sw
+// AVX2: llvm.inline_asm
+// AVX2-COUNT-4: pmadd.ub.sw
+// AVX2: llvm.inline_asm
+// AVX2-COUNT-4: pmadd.wd
+// AVX2-COUNT-16: pmadd.ub.sw
+// AVX2-COUNT-4: pmadd.wd
 // AVX2-NOT: pmadd
-// VNNI: scf.for %{{.*}} iter_args({{.*}}) -> (vector<8xi32>, vector<8xi32>, vector<8xi32>, vector<8xi32>) {
+// VNNI: %[[CODES:.*]] = vector.load %{{.*}} : memref<8x576xi8>, vector<32xi8>
 // VNNI-COUNT-4: vpdpbusd.256
+// VNNI: llvm.inline_asm has_side_effects "", "=v,=v,=v,=v,0,1,2,3"
+// VNNI-COUNT-28: vpdpbusd.256
+// VNNI: llvm.inline_asm
 // VNNI-NOT: vpdpbusd
-// AVX512: scf.for %{{.*}} iter_args({{.*}}) -> (vector<16xi32>, vector<16xi32>) {
 // AVX512-COUNT-2: vpdpbusd.512
+// AVX512: llvm.inline_asm has_side_effects "", "=v,=v,0,1" %{{.*}} -> !llvm.struct<(vector<16xi32>, vector<16xi32>)>
+// AVX512-COUNT-14: vpdpbusd.512
+// AVX512: llvm.inline_asm
 // AVX512-NOT: vpdpbusd
+// EMULATED-NOT: llvm.inline_asm
 // CHECK: return
 func.func @decoded(%panel: memref<8x576xi8>, %q: memref<?x32xi8>, %scale: memref<?x1xf32>, %sums: memref<?x2xi32>, %row: index, %other: index, %acc: vector<16xf32>) -> (vector<16xf32>, vector<16xf32>) {
   %c0 = arith.constant 0 : index
