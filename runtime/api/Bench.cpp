@@ -2,7 +2,6 @@
 #include "runtime/api/Impl.h"
 #include "runtime/api/Profile.h"
 #include "runtime/base/Guard.h"
-#include "runtime/device/cpu/HostMemory.h"
 #include "runtime/engine/Prefill.h"
 
 #include <algorithm>
@@ -178,7 +177,8 @@ Status checkBench(Model &model, const BenchCase &what) {
   return {};
 }
 
-Result<BenchResult> bench(Model &model, const BenchCase &what, const BenchOptions &options) {
+Result<BenchResult> bench(Model &model, LimitsProbe &probe, const BenchCase &what,
+                          const BenchOptions &options) {
   return guarded([&]() -> Result<BenchResult> {
     G4_RETURN_IF_ERROR(checkBench(model, what));
     Bench run(model.impl(), what);
@@ -188,12 +188,15 @@ Result<BenchResult> bench(Model &model, const BenchCase &what, const BenchOption
     for (uint32_t i = 0; i <= options.repetitions; ++i) {
       if (options.onProgress && !options.onProgress(i, options.repetitions + 2))
         return Status(Code::kCancelled, "cancelled");
+      if (i > 0)
+        probe.measure(out.limits);
       G4_ASSIGN_OR_RETURN(const double once, run.repeat(what.tokens));
       if (i > 0)
         out.seconds.push_back(once);
       else // it warms up
         out.steps = model.counters().steps - before;
     }
+    probe.measure(out.limits);
     G4_ASSIGN_OR_RETURN(out.profile, run.profile(options.onTrace));
     return out;
   });
@@ -208,11 +211,5 @@ Result<double> timeStep(Model &model) {
     return run.repeat(1);
   });
 }
-
-Result<double> readBandwidth(const Model &model) {
-  return guarded([&] { return device::readBandwidth(model.threads()); });
-}
-
-uint64_t peakResidentBytes() { return device::peakResidentBytes(); }
 
 } // namespace g4::api

@@ -1,4 +1,5 @@
 #include "runtime/api/Profile.h"
+#include "runtime/module/PackedLayout.h"
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +46,53 @@ bool binds(const fb::Dispatch &dispatch, fb::BindingKind kind, uint32_t index) {
                      [&](const fb::Binding *b) { return b->kind() == kind && b->index() == index; });
 }
 
+/// Weights that a dispatch reads, each once.
+struct Weights {
+  std::vector<const fb::Weight *> vectors, tables, matrices; ///< tables: of which it reads the rows of tokens
+};
+
+Weights weightsOf(const fb::Module &module, const fb::Dispatch &dispatch) {
+  const bool looksUp = binds(dispatch, fb::BindingKind::descriptor, uint32_t(fb::Slot::tokens));
+  Weights out;
+  for (const fb::Binding *binding : *dispatch.bindings()) {
+    if (binding->kind() != fb::BindingKind::weight)
+      continue;
+    const fb::Weight *weight = module.weights()->Get(binding->index());
+    auto &list = looksUp && weight->rows() == module.facts()->vocabulary() ? out.tables
+                 : weight->rows() == 1                                     ? out.vectors
+                                                                           : out.matrices;
+    if (std::find(list.begin(), list.end(), weight) == list.end())
+      list.push_back(weight);
+  }
+  return out;
+}
+
+std::string_view familyOf(const fb::Module &module, const fb::Weight &weight) {
+  const module::PackedLayout *layout = module::packedLayout(weight.layout()->string_view());
+  return !layout || layout->isFloat || module.facts()->activations()->string_view() == "f32" ? "f32"
+                                                                                             : layout->name;
+}
+
+void addMacs(std::vector<FamilyMacs> &to, std::string_view family, uint64_t macs) {
+  auto found = std::find_if(to.begin(), to.end(), [&](const FamilyMacs &m) { return m.family == family; });
+  if (found == to.end())
+    found = to.insert(found, {family, 0});
+  found->macs += macs;
+}
+
 } // namespace
+
+std::vector<std::string_view> familiesOf(const module::Module &module) {
+  std::vector<FamilyMacs> all;
+  for (const fb::Dispatch *dispatch : *module.findProgram("step")->dispatches())
+    if (dispatch->macs_per_row() > 0)
+      for (const fb::Weight *weight : weightsOf(module.root(), *dispatch).matrices)
+        addMacs(all, familyOf(module.root(), *weight), 0);
+  std::vector<std::string_view> names;
+  for (const FamilyMacs &family : all)
+    names.push_back(family.family);
+  return names;
+}
 
 Profiler::Profiler(const module::Module &module) : module_(module) {
   for (const auto *kernel : *module.root().kernels())
@@ -58,37 +105,35 @@ void Profiler::addWork(const fb::Dispatch &dispatch, const engine::Step &step, K
   const fb::Facts &facts = *module_.root().facts();
   const fb::RowSet set = dispatch.grid()->set();
   const size_t rows = rowsIn(set, step);
-  use.macs += dispatch.macs_per_row() * rows;
-
-  const bool looksUp = binds(dispatch, fb::BindingKind::descriptor, uint32_t(fb::Slot::tokens));
-  std::vector<uint32_t> weights, kv;
-  for (const fb::Binding *binding : *dispatch.bindings()) {
-    auto *list = binding->kind() == fb::BindingKind::weight ? &weights
-                 : binding->kind() == fb::BindingKind::kv   ? &kv
-                                                            : nullptr;
-    if (list && std::find(list->begin(), list->end(), binding->index()) == list->end())
-      list->push_back(binding->index());
-  }
+  const Weights weights = weightsOf(module_.root(), dispatch);
+  for (const fb::Weight *weight : weights.vectors)
+    use.weightBytes += weight->size();
+  for (const fb::Weight *weight : weights.tables)
+    use.weightBytes += weight->size() / weight->rows() * rows;
   uint64_t matrixBytes = 0, elements = 0;
-  for (uint32_t index : weights) {
-    const fb::Weight &weight = *module_.root().weights()->Get(index);
-    if (looksUp && weight.rows() == facts.vocabulary()) {
-      use.weightBytes += weight.size() / weight.rows() * rows;
-    } else if (weight.rows() == 1) {
-      use.weightBytes += weight.size();
-    } else {
-      matrixBytes += weight.size();
-      elements += weight.rows() * weight.columns();
-    }
+  for (const fb::Weight *weight : weights.matrices) {
+    matrixBytes += weight->size();
+    elements += weight->rows() * weight->columns();
   }
   if (elements) {
     const double share = std::min(1.0, double(dispatch.macs_per_row()) / double(elements));
     use.weightBytes += uint64_t(std::llround((1 - std::pow(1 - share, double(rows))) * double(matrixBytes)));
   }
+  uint64_t macs = dispatch.macs_per_row() * rows;
+  for (size_t i = 0; macs > 0 && i < weights.matrices.size(); ++i) {
+    const fb::Weight *weight = weights.matrices[i];
+    const uint64_t own = weight->rows() * weight->columns();
+    const auto part = uint64_t(double(macs) * double(own) / double(elements)); // all of it for the last one
+    addMacs(use.macs, familyOf(module_.root(), *weight), part);
+    macs -= part, elements -= own;
+  }
   // What computes K/V multiplies with weights; attention does not.
-  for (uint32_t index : kv)
-    if (dispatch.macs_per_row() == 0) {
-      const fb::KvLayer &layer = *module_.root().kv_layers()->Get(index);
+  std::vector<uint32_t> seen;
+  for (const fb::Binding *binding : *dispatch.bindings())
+    if (binding->kind() == fb::BindingKind::kv && dispatch.macs_per_row() == 0 &&
+        std::find(seen.begin(), seen.end(), binding->index()) == seen.end()) {
+      seen.push_back(binding->index());
+      const fb::KvLayer &layer = *module_.root().kv_layers()->Get(binding->index());
       const bool sliding = layer.kv_class() == fb::KvClass::sliding;
       use.kvBytes +=
           layer.page_bytes() / facts.page_tokens() * positionsSeen(set, step, sliding ? facts.window() : 0);

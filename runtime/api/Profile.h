@@ -8,6 +8,9 @@
 
 namespace g4::api {
 
+/// Kinds of weights that the model's contractions read, as FamilyMacs names them; live as long as the module.
+std::vector<std::string_view> familiesOf(const module::Module &module);
+
 /// Sums up traced steps of a module's program `step`. The module must outlive it.
 class Profiler {
 public:

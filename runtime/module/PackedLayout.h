@@ -84,6 +84,13 @@ struct PackedLayout {
   constexpr bool hasSignedCodes() const {
     return bits == 8 || codes == Codes::kGrid || (codes == Codes::kTable && zero == 0);
   }
+  /// Scales of a row in a block.
+  constexpr uint32_t scalesPerBlock() const { return subBlocks * 32 > superColumns ? 2 : 1; }
+  /// How many vectors of sums of two products of a code and an activation, which is within +-127, can be added in int16.
+  constexpr uint32_t sumsInInt16() const {
+    const int32_t most = 32767 / (2 * 127 * largest);
+    return most > 1 ? uint32_t(most) : 1;
+  }
   constexpr bool hasD() const { return scales != Scales::kE8m0 && scales != Scales::kUe4m3; }
   /// Bytes before a group's first super-block.
   constexpr uint32_t groupHeaderBytes() const { return scales == Scales::kUe4m3 ? 64 : 0; }

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -118,11 +119,11 @@ class Measures(Commands):
 
 
 class Bench(Commands):
-    FIELDS = {"model", "g4run", "variant", "threads", "load_seconds", "first_step_seconds", "peak_bytes", "read_bandwidth",
-              "results"}
+    FIELDS = {"model", "g4run", "variant", "threads", "load_seconds", "first_step_seconds", "peak_bytes", "results"}
     TEST = {"test", "tokens", "batch", "depth", "seconds", "tokens_per_second", "tokens_per_second_min",
-            "tokens_per_second_max", "steps", "step"}
-    USE = {"seconds", "weight_bytes", "kv_bytes", "macs", "bytes_per_second", "bandwidth_share", "macs_per_second"}
+            "tokens_per_second_max", "read_bandwidth", "read_bandwidth_probes", "peaks", "steps", "step"}
+    PEAK = {"weights", "macs_per_second", "probes"}
+    USE = {"seconds", "weight_bytes", "kv_bytes", "macs", "bytes_per_second", "bandwidth_share", "macs_per_second", "peak_share"}
     STEP, KERNEL = USE | {"idle_seconds", "kernels"}, USE | {"kernel", "calls", "busy"}
 
     def test_table_and_json(self):
@@ -134,7 +135,7 @@ class Bench(Commands):
         self.equal(len(out["results"]), 12, "tests")
         rows, total, *parts = table.split("\n\n")
         rows = [line.split() for line in rows.splitlines()[2:]]
-        self.equal(f"{out['read_bandwidth'] / 1e9:.2f} GB/s" in total, True, total)
+        self.equal(total.startswith("most memory in use "), True, total)
         for row, part, result in zip(rows, parts, out["results"], strict=True):
             self.equal(set(result), self.TEST, "fields of a result")
             self.equal(row[:4], [result["test"], *(str(result[k]) for k in ("tokens", "batch", "depth"))], "row")
@@ -143,11 +144,15 @@ class Bench(Commands):
             self.at_most(abs(result["tokens_per_second_max"] * min(result["seconds"]) / work - 1), 1e-6, "highest")
             self.at_most(result["tokens_per_second_min"], result["tokens_per_second"], "lowest and median")
             names = [k["kernel"] for k in result["step"]["kernels"]]
-            heading, _, *lines = part.splitlines()
+            heading, meanwhile, _, *lines = part.splitlines()
             self.equal(heading, "a step of {test} {tokens}, batch {batch}, depth {depth}".format(**result), "heading")
+            found = re.findall(r"([a-z_0-9]+) ([0-9.]+) \(([0-9.]+) to ([0-9.]+)\)", meanwhile)
+            want = [("read", result["read_bandwidth_probes"]), *((p["weights"], p["probes"]) for p in result["peaks"])]
+            self.equal(found, [(name, *(f"{v / 1e9:.2f}" for v in (statistics.median(values), min(values), max(values))))
+                               for name, values in want], "what the machine did meanwhile")
             self.equal([line.split()[0] for line in lines], [*names[:2], str(len(names) - 2), "between", "all,"], "kernels")
         page = (ROOT / "docs/commands/bench.md").read_text()
-        for field in self.FIELDS | self.TEST | self.STEP | self.KERNEL:
+        for field in self.FIELDS | self.TEST | self.PEAK | self.STEP | self.KERNEL:
             self.equal(f"`{field}`" in page, True, f"{field} in docs/commands/bench.md")
         self.check_machine(out)
         for result in out["results"]:
@@ -158,7 +163,13 @@ class Bench(Commands):
         self.check_decode(decode[1, 0])
 
     def check_machine(self, out):
-        self.at_least(out["read_bandwidth"], 1e8, "bytes per second")
+        for result in out["results"]:
+            self.equal(len(result["read_bandwidth_probes"]), 3, "probes: before each of two repetitions and after the last")
+            self.at_least(min(result["read_bandwidth_probes"]), 1e7, "bytes per second")
+            self.equal({p["weights"] for p in result["peaks"]}, {"q8_0", "f32"}, "families of a Q8_0 file")
+            for peak in result["peaks"]:
+                self.equal(len(peak["probes"]), 3, "probes")
+                self.equal(peak["macs_per_second"], statistics.median(peak["probes"]), "median")
         self.at_least(out["first_step_seconds"], 1e-6, "a step")
         self.at_least(out["load_seconds"], 1e-6, "loading")
         self.at_least(out["peak_bytes"], sum(w["bytes"] for w in self.tools.inspect(self.model)["weights"]
@@ -179,7 +190,14 @@ class Bench(Commands):
         rate = (step["weight_bytes"] + step["kv_bytes"]) * result["steps"] / ((time[0] + time[1]) / 2)
         self.at_most(abs(step["bytes_per_second"] / rate - 1), 1e-9, "rate")
         for use in (step, *kernels):
-            self.at_most(abs(use["bandwidth_share"] * out["read_bandwidth"] - use["bytes_per_second"]), 1, "share")
+            self.at_most(abs(use["bandwidth_share"] * result["read_bandwidth"] - use["bytes_per_second"]), 1, "share")
+            self.equal(use["peak_share"] is None, use["macs"] == 0, "only what multiplies with weights has a share of a peak")
+        peaks = [p["macs_per_second"] for p in result["peaks"]]
+        for use in (step, *(k for k in kernels if k["macs"])):
+            least, most = (use["macs_per_second"] / peak for peak in (max(peaks), min(peaks)))
+            self.equal(least * 0.999 <= use["peak_share"] <= most * 1.001, True, "share: of one peak or between them")
+            self.at_most(use["peak_share"], 1.05, "share of the peak")
+        self.equal(any(k["peak_share"] is None for k in kernels), True, "attention")
 
     def check_decode(self, step):
         """A step of one row reads every matrix once and rows that the token chooses; twice only a few gains."""

@@ -21,8 +21,9 @@ tokens one after the other without sampling, both for --batch sequences at once 
 Lists are separated by commas; 0 leaves a test out.
 
 The table has the median, and the lowest and highest of the repetitions; --json has every one. Then each test runs once
-more, for at most 8 steps, to see which kernels the time of a step goes to. What those have to read is compared with
-what all threads together read from memory. --profile writes when each thread worked on each dispatch, for
+more, for at most 8 steps, to see which kernels the time of a step goes to. What those have to read and to multiply is
+compared with what all threads together read from memory, and with what they can multiply by the instructions that the
+weights need; both are measured between the repetitions. --profile writes when each thread worked on each dispatch, for
 ui.perfetto.dev or chrome://tracing.
 
 Examples:
@@ -117,6 +118,7 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
   const bool table = flags.json != "-";
   BenchReport report{open.model->name(), open.model->variant(), open.model->threads(), open.seconds};
   G4_ASSIGN_OR_RETURN(report.firstStepSeconds, api::timeStep(*open.model));
+  G4_ASSIGN_OR_RETURN(auto probe, api::LimitsProbe::create(*open.model));
   if (table)
     G4_RETURN_IF_ERROR(print(headingText(report)));
   Trace trace;
@@ -134,7 +136,7 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
         progress.update(done, total);
         return !interrupted();
       };
-      return api::bench(*open.model, what, options);
+      return api::bench(*open.model, probe, what, options);
     }();
     if (!result.ok())
       return result.status();
@@ -144,8 +146,7 @@ Status runBench(const BenchFlags &flags, const Interrupted &interrupted) {
       G4_RETURN_IF_ERROR(print(rowText(measured)));
     report.tests.push_back(std::move(measured));
   }
-  report.peakBytes = api::peakResidentBytes(); // before the next line takes memory for itself
-  G4_ASSIGN_OR_RETURN(report.readBandwidth, api::readBandwidth(*open.model));
+  report.peakBytes = probe.peakResidentBytes();
   const std::string text = benchJson(report);
   if (table)
     G4_RETURN_IF_ERROR(print(kernelsText(report, flags.kernels)));

@@ -14,6 +14,7 @@ struct Measured {
 
   const char *name() const; ///< "prefill", "decode"
   double medianSeconds() const;
+  double readBandwidth() const; ///< median, bytes per second
   /// Tokens per second, of all sequences, of a repetition that takes `seconds`.
   double rate(double seconds) const;
 };
@@ -23,9 +24,7 @@ struct BenchReport {
   unsigned threads = 0;
   double loadSeconds = 0, firstStepSeconds = 0;
   std::vector<Measured> tests = {};
-  // Known in the end.
-  double readBandwidth = 0; ///< bytes per second
-  uint64_t peakBytes = 0;
+  uint64_t peakBytes = 0; ///< known in the end
 };
 
 std::string headingText(const BenchReport &report);

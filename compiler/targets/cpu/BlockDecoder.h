@@ -25,7 +25,7 @@ public:
   V column(unsigned c);
   /// The block has one or two sub-blocks, columns 16 n .. 16 n + 15 if two. Scale of sub-block n, and what is added to
   /// scale * (code - zero); null when nothing is. f32, sixteen rows.
-  unsigned subBlocks() const { return layout.subBlocks * 32 > layout.superColumns ? 2 : 1; }
+  unsigned subBlocks() const { return layout.scalesPerBlock(); }
   V scaleOf(unsigned subBlock);
   V addend(unsigned subBlock);
   /// Codes as bytes, columns 4 i .. 4 i + 3, rows of `part`.

@@ -28,7 +28,6 @@ private:
   Sums x86Dots(Dots dots, unsigned first, unsigned last);
   Sums x86Sums(Dots dots, unsigned first, unsigned last);
   Sums ordered(llvm::ArrayRef<V> sums); ///< the same, once all of them are computed
-  unsigned sumsInInt16() const; ///< how many code vectors an int16 sum takes
   V multiplyAdd(V acc, V codes, V x); ///< one vpdpbusd, real or emulated
   V activations(tile::DotOp dot, V i); ///< four columns of code vector i, in all dwords
   /// Adds the products of code vector i of every part: to int16 pairs on AVX2, else to int32.

@@ -10,9 +10,6 @@ using namespace mlir;
 
 namespace g4::cpu {
 
-/// A pmaddubsw result is a sum of two products; activations are within +-127.
-unsigned DotEmitter::sumsInInt16() const { return std::max(1, 32767 / (2 * 127 * layout.largest)); }
-
 Value DotEmitter::multiplyAdd(V acc, V u, V x) {
   VectorType sums = vec(width / 4, i32);
   if (isa == Isa::kAvxVnni)
@@ -108,7 +105,7 @@ DotEmitter::Sums DotEmitter::x86Sums(Dots dots, unsigned first, unsigned last) {
       continue;
     }
     pairs = ordered(step(dots, index(i), ofParts, pairs.empty() ? zeros(n, i16, width / 2) : pairs));
-    if (++taken % sumsInInt16() == 0 || taken == last - first) {
+    if (++taken % layout.sumsInInt16() == 0 || taken == last - first) {
       total = widen(pairs, total);
       pairs.clear();
     }
