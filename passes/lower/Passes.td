@@ -42,8 +42,8 @@ def LowerExecToTilePass : Pass<"lower-exec-to-tile", "::mlir::ModuleOp"> {
 def ScheduleContractionsPass : Pass<"tile-schedule-contractions", "::mlir::ModuleOp"> {
   let summary = "Turns tile.contract into loops over rows and blocks, as suits a target.";
   let description = [{
-    Rows are taken in tiles of `row-tile` (of four where no more are there) that share the loads of a block; a part-empty tile
-    computes its last row again. One row alone is no tile. With `panels`, more rows than eight share the decoding too, of types
+    Rows are taken in tiles of `row-tile`, or of the least power of two that is enough for all, that share the loads of a block; a
+    part-empty tile computes its last row again. With `panels`, more rows than eight share the decoding too, of types
     that are costly to decode: a panel of blocks is decoded into scratch that stays in the first cache, and all rows run over it
     before the next. The order of additions to a sum is the same in every schedule.
 
@@ -54,7 +54,7 @@ def ScheduleContractionsPass : Pass<"tile-schedule-contractions", "::mlir::Modul
     ```mlir
     scf.if %one_row { ... tile.load_quant ... tile.dot ... }
     else { scf.if %few_rows {
-      scf.for %m = %c0 to %n step %c4 {
+      scf.for %m = %c0 to %n step %c4 { // or %c2 where no more rows are there
         scf.for %k = ... { tile.load_quant ... tile.dot ... x4 }
     } else {
       scf.for %panel = ... {

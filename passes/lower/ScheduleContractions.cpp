@@ -26,8 +26,6 @@ constexpr int64_t kPanelBlocks = 8;
 
 // Up to so many rows decode for each tile of rows: cheaper than to store blocks and load them.
 constexpr int64_t kDirectRows = 8;
-// Rows of the smallest tile but one row alone.
-constexpr int64_t kLeastTile = 4;
 
 /// Panels by kernel and type: contractions of a kernel share them.
 using Panels = DenseMap<std::pair<Operation *, Type>, Value>;
@@ -126,12 +124,12 @@ private:
                       [&](V k, ValueRange acc) { return dots(loadQuant(k), rows, k, acc); }));
   }
 
-  /// Each tile of rows decodes for itself: spread over the products, so that memory is read meanwhile.
-  void severalDirect() {
-    auto of = [&](int64_t size) { tiles(size, [&](V m, int64_t n) { direct(m, n); }); };
-    if (rowTile <= kLeastTile)
-      return of(rowTile);
-    ifAtMost(kLeastTile, [&] { of(kLeastTile); }, [&] { of(rowTile); });
+  /// Each tile of rows decodes for itself: spread over the products, so that memory is read meanwhile. `size`: two or more.
+  void severalDirect(int64_t size = 2) {
+    auto some = [&] { tiles(size, [&](V m, int64_t n) { direct(m, n); }); };
+    if (size >= rowTile)
+      return some();
+    ifAtMost(size, some, [&] { severalDirect(2 * size); });
   }
   /// A block's codes lie in one plane and its scales need no arithmetic: what a panel would save is what it costs.
   bool decodesCheaply() const {

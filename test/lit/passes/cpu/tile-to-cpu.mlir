@@ -14,8 +14,8 @@
 // two of the eight that are multiplied, and eight products of pairs fit an int16 sum.
 // CHECK-LABEL: func.func @q4_0(
 // CHECK-SAME: %[[W:[^:]*]]: memref<?xi8>, %[[Q:[^:]*]]: memref<?x64xi8>, %[[SCALE:[^:]*]]: memref<?x2xf32>, %[[SUMS:[^:]*]]: memref<?x4xi32>, %[[ROW:[^:]*]]: index, %[[K:[^:]*]]: index, %[[ACC:[^:]*]]: vector<16xf32>)
-// What comes 2 KB later is asked for: 288 bytes a block.
-// CHECK: arith.constant 2048 : index
+// What comes seven blocks later is asked for: 288 bytes a block.
+// CHECK: arith.constant 2016 : index
 // CHECK-COUNT-5: memref.prefetch %[[W]][{{.*}}], read, locality<3>, data
 // AVX2-COUNT-16: llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"({{.*}}) : (vector<32xi8>, vector<32xi8>) -> vector<16xi16>
 // AVX2-COUNT-2: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"({{.*}}) : (vector<16xi16>, vector<16xi16>) -> vector<8xi32>

@@ -3,7 +3,7 @@
 // RUN: not g4-opt %s --tile-schedule-contractions="row-tile=6" 2>&1 | FileCheck %s --check-prefix=TILE
 // TILE: error: row-tile is 6, no power of two
 
-// Without panels: one row alone, else tiles of four rows, each from the packed blocks in order. The last tile computes the last
+// Without panels: one row alone, two, or tiles of four rows, each from the packed blocks in order. The last tile computes the last
 // row again where it has fewer.
 // DIRECT: exec.kernel @int8
 // DIRECT: ^bb0(%{{.*}}, %[[Q:.*]]: memref<?x320xi8>, %[[SCALE:.*]]: memref<?x10xf32>, %[[SUMS:.*]]: memref<?x20xi32>, %[[W:.*]]: memref<?xi8>, %[[OUT:.*]]: memref<?x16xf32>, %[[ROW0:.*]]: index, %[[N:.*]]: index):
@@ -14,6 +14,12 @@
 // DIRECT-NEXT: tile.load_quant
 // DIRECT-NEXT: tile.dot %{{.*}}, %[[Q]], %[[SCALE]], %[[SUMS]][%[[ROW0]], %{{.*}}]
 // DIRECT: vector.store %[[ONE]], %[[ACC]][%c0, %c0]
+// DIRECT: %[[TWO:.*]] = arith.cmpi ule, %[[N]], %c2
+// DIRECT: scf.if %[[TWO]] {
+// DIRECT: %[[LAST:.*]] = arith.subi %[[N]], %c1
+// DIRECT: scf.for %{{.*}} = %c0 to %[[N]] step %c2 {
+// DIRECT-COUNT-2: tile.dot
+// DIRECT-NOT: tile.dot
 // DIRECT: } else {
 // DIRECT: %[[LAST:.*]] = arith.subi %[[N]], %c1
 // DIRECT: scf.for %[[M:.*]] = %c0 to %[[N]] step %c4 {
@@ -29,7 +35,7 @@
 // DIRECT: vector.store %[[S]]#0, %[[ACC]][%[[M]], %c0]
 // DIRECT: vector.store %[[S]]#3, %[[ACC]][%[[INSIDE]], %c0]
 
-// With them: up to eight rows from packed blocks, in tiles of four or of eight; more over panels of at most eight decoded blocks
+// With them: up to eight rows from packed blocks, in tiles of two, four or eight; more over panels of at most eight decoded blocks
 // (the second has two). The sums wait in memory from panel to panel.
 // PANEL: exec.kernel @int8
 // PANEL: ^bb0(%{{.*}}, %[[Q:.*]]: memref<?x320xi8>, %[[SCALE:.*]]: memref<?x10xf32>, %[[SUMS:.*]]: memref<?x20xi32>, %[[W:.*]]: memref<?xi8>, %[[OUT:.*]]: memref<?x16xf32>, %[[ROW0:.*]]: index, %[[N:.*]]: index):
@@ -38,8 +44,12 @@
 // PANEL: arith.cmpi ule, %[[N]], %c1
 // PANEL: %[[FEW:.*]] = arith.cmpi ule, %[[N]], %c8
 // PANEL: scf.if %[[FEW]] {
-// PANEL: %[[FEWEST:.*]] = arith.cmpi ule, %[[N]], %c4
-// PANEL: scf.if %[[FEWEST]] {
+// PANEL: arith.cmpi ule, %[[N]], %c2
+// PANEL: scf.for %{{.*}} = %c0 to %[[N]] step %c2 {
+// PANEL-COUNT-2: tile.dot
+// PANEL-NOT: tile.dot
+// PANEL: } else {
+// PANEL: arith.cmpi ule, %[[N]], %c4
 // PANEL: scf.for %{{.*}} = %c0 to %[[N]] step %c4 {
 // PANEL: tile.load_quant
 // PANEL-COUNT-4: tile.dot
