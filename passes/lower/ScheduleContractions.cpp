@@ -3,15 +3,10 @@
 #include "dialects/gguf/GgufDialect.h"
 #include "dialects/tile/TileDialect.h"
 #include "passes/lower/Passes.h"
+#include "passes/lower/StripBuilder.h"
 #include "runtime/module/PackedLayout.h"
-#include "runtime/module/StepAbi.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -30,41 +25,30 @@ constexpr int64_t kDirectRows = 8;
 /// Panels by kernel and type: contractions of a kernel share them.
 using Panels = DenseMap<std::pair<Operation *, Type>, Value>;
 
-class Contraction {
-  using V = Value;
-  using Values = SmallVector<Value>;
-
+class Contraction : StripBuilder {
 public:
   /// `panels`: null to go without.
   Contraction(tile::ContractOp op, int64_t rowTile, Panels *panels)
-      : op(op), b(op), loc(op.getLoc()), rowTile(rowTile), panels(panels), block(cast<tile::BlockType>(op.getBlock())),
+      : StripBuilder(OpBuilder(op), op.getLoc()), op(op), rowTile(rowTile), panels(panels), block(cast<tile::BlockType>(op.getBlock())),
         int8(op.getInput().size() == 3), sums(op.getSums()) {}
 
   void expand() {
     if (isConstantIntValue(op.getN(), 1))
       return direct(index(0), 1);
     ifAtMost(1, [&] { direct(index(0), 1); }, [&] {
+      auto several = [&] { severalDirect(std::min<int64_t>(2, rowTile)); };
       if (!panels || decodesCheaply())
-        return severalDirect();
-      ifAtMost(kDirectRows, [&] { severalDirect(); }, [&] { throughPanels(); });
+        return several();
+      ifAtMost(kDirectRows, several, [&] { throughPanels(); });
     });
   }
 
 private:
-  V index(int64_t v) { return arith::ConstantIndexOp::create(b, loc, v); }
-  V add(V x, V y) { return arith::AddIOp::create(b, loc, x, y); }
-  V zero() {
-    auto type = VectorType::get({module::kLanes}, b.getF32Type());
-    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, 0.0f));
-  }
   /// Row i of the tile at row m, or the last one where there are fewer: it is computed again, to the same bits.
-  V at(V m, int64_t i) { return i ? V(arith::MinUIOp::create(b, loc, add(m, index(i)), last)) : m; }
+  V at(V m, int64_t i) { return i ? min(add(m, index(i)), last) : m; }
   V rowOf(V m) {
     V row = add(op.getFirst(), m);
-    if (!op.getMap())
-      return row;
-    V mapped = memref::LoadOp::create(b, loc, op.getMap(), row);
-    return arith::IndexCastOp::create(b, loc, b.getIndexType(), mapped);
+    return op.getMap() ? loadIndex(op.getMap(), row) : row;
   }
   Values rowsOf(V m, int64_t n) {
     Values rows;
@@ -73,35 +57,16 @@ private:
     return rows;
   }
   void ifAtMost(int64_t rows, function_ref<void()> then, function_ref<void()> otherwise) {
-    V few = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ule, op.getN(), index(rows));
-    auto branch = scf::IfOp::create(b, loc, few, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(branch.thenBlock()->getTerminator());
-    then();
-    b.setInsertionPoint(branch.elseBlock()->getTerminator());
-    otherwise();
-  }
-  void forEach(V lower, V upper, int64_t step, function_ref<void(V)> body) {
-    auto loop = scf::ForOp::create(b, loc, lower, upper, index(step));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(loop.getBody()->getTerminator());
-    body(loop.getInductionVar());
-  }
-  Values loop(V lower, V upper, ValueRange init, function_ref<Values(V, ValueRange)> body) {
-    auto loop = scf::ForOp::create(b, loc, lower, upper, index(1), init);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(loop.getBody());
-    scf::YieldOp::create(b, loc, body(loop.getInductionVar(), loop.getRegionIterArgs()));
-    return Values(loop.getResults());
+    ifThen(compare(arith::CmpIPredicate::ule, op.getN(), index(rows)), then, otherwise);
   }
   /// Calls body(first row, rows) for tiles of `size` rows. The last one may be part empty.
   void tiles(int64_t size, function_ref<void(V, int64_t)> body) {
-    last = arith::SubIOp::create(b, loc, op.getN(), index(1));
+    last = sub(op.getN(), index(1));
     forEach(index(0), op.getN(), size, [&](V m) { body(m, size); });
   }
   void storeSums(V m, ValueRange values) {
     for (auto [i, v] : llvm::enumerate(values))
-      vector::StoreOp::create(b, loc, v, sums, ValueRange{at(m, i), index(0)});
+      storeStrip(v, sums, {at(m, i), index(0)});
   }
   V loadQuant(V k) { return tile::LoadQuantOp::create(b, loc, block, op.getWeights(), op.getGroup(), k, op.getColumns()); }
   V dot(V of, V row, V k, V sum) {
@@ -120,12 +85,12 @@ private:
   /// Rows m .. m + n - 1 from the packed blocks.
   void direct(V m, int64_t n) {
     Values rows = rowsOf(m, n);
-    storeSums(m, loop(index(0), index(op.getColumns() / 32), Values(n, zero()),
+    storeSums(m, loop(index(0), index(op.getColumns() / 32), 1, Values(n, splat(0)),
                       [&](V k, ValueRange acc) { return dots(loadQuant(k), rows, k, acc); }));
   }
 
-  /// Each tile of rows decodes for itself: spread over the products, so that memory is read meanwhile. `size`: two or more.
-  void severalDirect(int64_t size = 2) {
+  /// Each tile of rows decodes for itself: spread over the products, so that memory is read meanwhile.
+  void severalDirect(int64_t size) {
     auto some = [&] { tiles(size, [&](V m, int64_t n) { direct(m, n); }); };
     if (size >= rowTile)
       return some();
@@ -140,15 +105,15 @@ private:
 
   void throughPanels() {
     int64_t blocks = op.getColumns() / 32, perPanel = int8 ? kPanelBlocks : 1;
-    V panel = scratch();
-    forEach(index(0), op.getN(), 1, [&](V m) { storeSums(m, zero()); });
+    V panel = panelScratch();
+    forEach(index(0), op.getN(), 1, [&](V m) { storeSums(m, splat(0)); });
     forEach(index(0), index(blocks), perPanel, [&](V first) {
       V end = add(first, index(perPanel));
       if (blocks % perPanel)
-        end = arith::MinUIOp::create(b, loc, end, index(blocks));
+        end = min(end, index(blocks));
       if (int8)
         forEach(first, end, 1, [&](V k) {
-          V slot = arith::SubIOp::create(b, loc, k, first);
+          V slot = sub(k, first);
           tile::DecodeOp::create(b, loc, loadQuant(k), panel, slot);
         });
       else
@@ -156,33 +121,30 @@ private:
       tiles(rowTile, [&](V m, int64_t n) {
         Values rows = rowsOf(m, n), acc;
         for (int64_t i = 0; i < n; ++i)
-          acc.push_back(vector::LoadOp::create(b, loc, cast<VectorType>(zero().getType()), sums, ValueRange{at(m, i), index(0)}));
+          acc.push_back(loadStrip(sums, {at(m, i), index(0)}));
         storeSums(m, int8 ? ofDecoded(panel, first, end, rows, acc) : ofFloats(panel, first, rows, acc));
       });
     });
   }
   Values ofDecoded(V panel, V first, V end, ArrayRef<V> rows, ValueRange acc) {
-    return loop(first, end, acc, [&](V k, ValueRange sum) {
-      V slot = arith::SubIOp::create(b, loc, k, first);
+    return loop(first, end, 1, acc, [&](V k, ValueRange sum) {
+      V slot = sub(k, first);
       return dots(tile::LoadDecodedOp::create(b, loc, block, panel, slot), rows, k, sum);
     });
   }
   /// As tile.dot_f32 does, from a block's values.
   Values ofFloats(V panel, V k, ArrayRef<V> rows, ValueRange acc) {
-    V column0 = arith::MulIOp::create(b, loc, k, index(32));
-    return loop(index(0), index(32), acc, [&](V c, ValueRange sum) {
-      auto strip = cast<VectorType>(sum[0].getType());
-      V w = vector::LoadOp::create(b, loc, strip, panel, ValueRange{c, index(0)});
+    V column0 = mul(k, index(32));
+    return loop(index(0), index(32), 1, acc, [&](V c, ValueRange sum) {
+      V w = loadStrip(panel, {c, index(0)});
       Values next;
-      for (auto [row, s] : llvm::zip(rows, sum)) {
-        V x = memref::LoadOp::create(b, loc, op.getInput()[0], ValueRange{row, add(column0, c)});
-        next.push_back(math::FmaOp::create(b, loc, w, vector::BroadcastOp::create(b, loc, strip, x), s));
-      }
+      for (auto [row, s] : llvm::zip(rows, sum))
+        next.push_back(fma(w, lane(load(op.getInput()[0], {row, add(column0, c)})), s));
       return next;
     });
   }
   /// At the kernel's entry, outside every loop.
-  V scratch() {
+  V panelScratch() {
     auto kernel = op->getParentOfType<exec::KernelOp>();
     auto type = int8 ? MemRefType::get({kPanelBlocks, tile::decodedBytes(block.getElement())}, b.getI8Type())
                      : MemRefType::get({32, module::kLanes}, b.getF32Type());
@@ -195,8 +157,6 @@ private:
   }
 
   tile::ContractOp op;
-  OpBuilder b;
-  Location loc;
   int64_t rowTile;
   Panels *panels;
   tile::BlockType block;

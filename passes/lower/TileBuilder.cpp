@@ -5,7 +5,7 @@ using namespace g4::exec;
 
 namespace g4 {
 
-TileBuilder::TileBuilder(KernelOp kernel) : b(kernel.getContext()), loc(kernel.getLoc()) {
+TileBuilder::TileBuilder(KernelOp kernel) : StripBuilder(OpBuilder(kernel.getContext()), kernel.getLoc()) {
   entry = b.createBlock(&kernel.getBody());
   for (const Argument &a : signatureOf(kernel.getSpec()))
     arguments[a.name] = entry->addArgument(a.type(), loc);
@@ -18,30 +18,6 @@ TileBuilder::TileBuilder(KernelOp kernel) : b(kernel.getContext()), loc(kernel.g
 Activation TileBuilder::activation(StringRef name) const {
   return {arg(name), arg((name + ".q").str()), arg((name + ".scale").str()), arg((name + ".sums").str())};
 }
-
-Value TileBuilder::index(int64_t v) { return arith::ConstantIndexOp::create(b, loc, v); }
-Value TileBuilder::i32(int32_t v) { return arith::ConstantIntOp::create(b, loc, v, 32); }
-Value TileBuilder::f32(float v) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(v)); }
-Value TileBuilder::splat(float v) {
-  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(stripType(b.getF32Type()), v));
-}
-Value TileBuilder::like(V shaped, float v) { return isa<VectorType>(shaped.getType()) ? splat(v) : f32(v); }
-Value TileBuilder::add(V x, V y) { return arith::AddIOp::create(b, loc, x, y); }
-Value TileBuilder::sub(V x, V y) { return arith::SubIOp::create(b, loc, x, y); }
-Value TileBuilder::mul(V x, V y) { return arith::MulIOp::create(b, loc, x, y); }
-// Unsigned: no index here is negative, and the divisors are constants that become shifts.
-Value TileBuilder::div(V x, V y) { return arith::DivUIOp::create(b, loc, x, y); }
-Value TileBuilder::rem(V x, V y) { return arith::RemUIOp::create(b, loc, x, y); }
-Value TileBuilder::ceilDiv(V x, int64_t y) { return div(add(x, index(y - 1)), index(y)); }
-Value TileBuilder::min(V x, V y) { return arith::MinUIOp::create(b, loc, x, y); }
-Value TileBuilder::max(V x, V y) { return arith::MaxUIOp::create(b, loc, x, y); }
-Value TileBuilder::addf(V x, V y) { return arith::AddFOp::create(b, loc, x, y); }
-Value TileBuilder::subf(V x, V y) { return arith::SubFOp::create(b, loc, x, y); }
-Value TileBuilder::mulf(V x, V y) { return arith::MulFOp::create(b, loc, x, y); }
-Value TileBuilder::divf(V x, V y) { return arith::DivFOp::create(b, loc, x, y); }
-Value TileBuilder::fma(V x, V y, V z) { return math::FmaOp::create(b, loc, x, y, z); }
-// maxnum: one instruction, and no operand here is NaN unless the result is lost anyway.
-Value TileBuilder::maxf(V x, V y) { return arith::MaxNumFOp::create(b, loc, x, y); }
 
 Value TileBuilder::scratch(ArrayRef<int64_t> shape, Type element) {
   // At the entry, outside every loop: an alloca in a loop would grow the stack with each turn.
@@ -60,69 +36,6 @@ Activation TileBuilder::scratchActivation(int64_t rows, int64_t columns, InputFo
     a.sums = scratch({rows, columns / 16}, b.getI32Type());
   }
   return a;
-}
-
-Value TileBuilder::loadStrip(V memref, ValueRange at) {
-  Type element = cast<MemRefType>(memref.getType()).getElementType();
-  Value v = vector::LoadOp::create(b, loc, stripType(element), memref, at);
-  if (element != b.getF32Type())
-    v = arith::ExtFOp::create(b, loc, stripType(b.getF32Type()), v);
-  return v;
-}
-
-void TileBuilder::storeStrip(V value, V memref, ValueRange at) {
-  Type element = cast<MemRefType>(memref.getType()).getElementType();
-  if (element != b.getF32Type())
-    value = narrow(value, element);
-  vector::StoreOp::create(b, loc, value, memref, at);
-}
-
-Value TileBuilder::narrow(V value, Type element) {
-  if (element == b.getF32Type())
-    return value;
-  auto shaped = dyn_cast<VectorType>(value.getType());
-  auto as = [&](Type t) -> Type { return shaped ? Type(stripType(t)) : t; };
-  if (element == b.getF16Type())
-    return arith::TruncFOp::create(b, loc, as(element), value);
-  // bf16, round to nearest even, in integers: without AVX512-BF16 the compiler would call a library function.
-  auto constant = [&](int32_t v) -> Value {
-    if (shaped)
-      return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(stripType(b.getI32Type()), v));
-    return i32(v);
-  };
-  Value bits = arith::BitcastOp::create(b, loc, as(b.getI32Type()), value);
-  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, constant(16)), constant(1));
-  Value rounded = arith::ShRUIOp::create(b, loc, add(add(bits, constant(0x7fff)), odd), constant(16));
-  Value half = arith::TruncIOp::create(b, loc, as(b.getI16Type()), rounded);
-  return arith::BitcastOp::create(b, loc, as(element), half);
-}
-
-void TileBuilder::forEach(V lower, V upper, int64_t step, function_ref<void(V)> body) {
-  auto loop = scf::ForOp::create(b, loc, lower, upper, index(step));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(loop.getBody()->getTerminator());
-  body(loop.getInductionVar());
-}
-
-TileBuilder::Values TileBuilder::loop(V lower, V upper, int64_t step, ValueRange init,
-                                      function_ref<Values(V, ValueRange)> body) {
-  auto loop = scf::ForOp::create(b, loc, lower, upper, index(step), init);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(loop.getBody());
-  Values next = body(loop.getInductionVar(), loop.getRegionIterArgs());
-  scf::YieldOp::create(b, loc, next);
-  return Values(loop.getResults());
-}
-
-void TileBuilder::ifThen(V condition, function_ref<void()> then, function_ref<void()> otherwise) {
-  auto op = scf::IfOp::create(b, loc, condition, bool(otherwise));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(op.thenBlock()->getTerminator());
-  then();
-  if (!otherwise)
-    return;
-  b.setInsertionPoint(op.elseBlock()->getTerminator());
-  otherwise();
 }
 
 void TileBuilder::forItemBlocks(V count, int64_t rowsPerItem, int64_t perBlock,
