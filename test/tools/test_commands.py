@@ -255,6 +255,38 @@ class Bench(Commands):
             self.fails("cannot make the folder '/proc/no'", self.model, "--ids", "2,5", "-n", "0", "--taps", "/proc/no")
 
 
+class Memory(Commands):
+    def used(self, pid):
+        """Bytes of a process in memory: its own, and those of the mapped artifact."""
+        bytes_, name = 0, ""
+        for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+            if heading := re.match(r"[0-9a-f]+-[0-9a-f]+ (?:\S+ ){4}\s*(.*)", line):
+                name = heading[1]
+            elif line.startswith("Anonymous:") or (line.startswith("Rss:") and name == str(self.model)):
+                bytes_ += int(line.split()[1]) << 10
+        return bytes_
+
+    def test_the_plan_is_what_a_process_takes(self):
+        plan = self.tools.inspect(self.model)["memory"]
+        table = sum(w["bytes"] for w in plan["weights"] if w["place"] == "table")
+        with subprocess.Popen([self.tools.bin / "g4run", "chat", self.model, "--temp", "0", "-n", "1"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            used = []
+            for words in (0, 485):  # the second fills a step of 512 rows
+                process.stdin.write(b"Hello" + b" the" * words + b"\n")
+                process.stdin.flush()
+                process.stdout.readline()
+                used.append(self.used(process.pid))
+            process.stdin.close()
+        # The system maps whole neighbourhoods of a small file, so all of its table; the heap is the program's own.
+        heap = 1 << 20
+        for name, bytes_ in zip(("in_use_token", "in_use_prompt"), used):
+            self.at_least(bytes_, 0.97 * plan[name], name)
+            self.at_most(bytes_, 1.03 * plan[name] + table + heap, name)
+        grown = plan["in_use_prompt"] - plan["in_use_token"]
+        self.at_most(abs((used[1] - used[0]) / grown - 1), 0.05, "what a prompt takes more than a token")
+
+
 class Jsonl(Commands):
     def lines(self, *objects):
         return "".join((o if isinstance(o, str) else json.dumps(o)) + "\n" for o in objects).encode()

@@ -62,7 +62,10 @@ Json memoryJson(const api::Report &report) {
                   {"layers", c.layers},
                   {"bytes_per_token", c.bytesPerToken},
                   {"page_bytes", c.pageBytes}});
-  return {{"weights", std::move(places)}, {"kv", std::move(kv)}};
+  return {{"weights", std::move(places)},
+          {"kv", std::move(kv)},
+          {"in_use_token", report.inUse.token},
+          {"in_use_prompt", report.inUse.prompt}};
 }
 
 Json toJson(const api::Report &report) {

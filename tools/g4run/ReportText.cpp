@@ -72,6 +72,8 @@ void addMemory(const api::Report &r, std::string &out) {
     addText(out, "  workspace, %-8s %s, %.3f of the peak of live bytes\n", p.name.c_str(),
             bytesText(p.arenaBytes).c_str(),
             p.peakLiveBytes ? double(p.arenaBytes) / double(p.peakLiveBytes) : 0.0);
+  addText(out, "  in use              %s by one token, %s by a prompt that fills a step\n",
+          bytesText(r.inUse.token).c_str(), bytesText(r.inUse.prompt).c_str());
 }
 
 /// The dispatches of a layer in few words; equal layers share a line.
