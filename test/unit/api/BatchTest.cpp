@@ -100,6 +100,8 @@ TEST_F(BatchTest, StoppingBetweenStepsClosesEverything) {
 
 TEST_F(BatchTest, ABenchmarkTimesEveryRepetitionAndTracesEveryDispatch) {
   auto model = open({.maxSessions = 3, .holds = true});
+  auto probe = LimitsProbe::create(*model);
+  ASSERT_TRUE(probe.ok()) << probe.status().message();
   for (const auto kind : {BenchCase::Kind::kPrefill, BenchCase::Kind::kDecode}) {
     std::set<uint32_t> dispatches;
     BenchOptions options;
@@ -109,9 +111,10 @@ TEST_F(BatchTest, ABenchmarkTimesEveryRepetitionAndTracesEveryDispatch) {
       EXPECT_FALSE(event.kernel.empty());
       EXPECT_LE(event.beginNs, event.endNs);
     };
-    const auto result = bench(*model, {kind, 5, 3, 2}, options);
+    const auto result = bench(*model, *probe, {kind, 5, 3, 2}, options);
     ASSERT_TRUE(result.ok()) << result.status().message();
     EXPECT_EQ(result->seconds.size(), 3u);
+    EXPECT_EQ(result->limits.readBandwidth.size(), 4u); // before each and after the last
     EXPECT_EQ(result->steps, result->profile.steps);
     double busy = 0;
     for (const KernelUse &use : result->profile.kernels) {
@@ -124,10 +127,10 @@ TEST_F(BatchTest, ABenchmarkTimesEveryRepetitionAndTracesEveryDispatch) {
     EXPECT_GT(dispatches.size(), 1u);
     EXPECT_EQ(*dispatches.rbegin() + 1, dispatches.size());
   }
-  EXPECT_FALSE(bench(*model, {BenchCase::Kind::kDecode, 0, 1, 0}, {}).ok());
-  EXPECT_FALSE(bench(*model, {BenchCase::Kind::kDecode, 1, 4, 0}, {}).ok());
-  EXPECT_FALSE(bench(*model, {BenchCase::Kind::kPrefill, 1u << 20, 1, 0}, {}).ok());
-  EXPECT_FALSE(bench(*open({}), {BenchCase::Kind::kDecode, 1, 1, 0}, {}).ok());
+  EXPECT_FALSE(bench(*model, *probe, {BenchCase::Kind::kDecode, 0, 1, 0}, {}).ok());
+  EXPECT_FALSE(bench(*model, *probe, {BenchCase::Kind::kDecode, 1, 4, 0}, {}).ok());
+  EXPECT_FALSE(bench(*model, *probe, {BenchCase::Kind::kPrefill, 1u << 20, 1, 0}, {}).ok());
+  EXPECT_FALSE(bench(*open({}), *probe, {BenchCase::Kind::kDecode, 1, 1, 0}, {}).ok());
 }
 
 } // namespace
