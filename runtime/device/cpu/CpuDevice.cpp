@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <sys/mman.h>
 
 namespace g4::device {
@@ -53,6 +54,13 @@ int64_t nowNs() {
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+/// Processor time of all threads of this process.
+int64_t processorNs() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return int64_t(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
 /// How far a launch is. Lines of their own: threads that are ahead drain the next launch while others finish the last.
 struct Progress {
   alignas(64) std::atomic<int64_t> next{0};  // first item that nobody has taken
@@ -62,7 +70,7 @@ struct Progress {
 class CpuDevice final : public Device {
 public:
   CpuDevice(const CpuOptions &options)
-      : options_(options), team_(options.threads ? options.threads : usableCores()) {}
+      : options_(options), team_(options.threads ? options.threads : usableCores()), teamSize_(team_.size()) {}
 
   std::string_view name() const override { return "cpu"; }
   unsigned threadCount() const override { return team_.size(); }
@@ -107,6 +115,7 @@ private:
 
   CpuOptions options_;
   ThreadTeam team_;
+  TeamSize teamSize_;
   RunCounters counters_;
   std::vector<Task> tasks_;
   std::unique_ptr<Progress[]> progress_; // one per task
@@ -141,9 +150,13 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
   counters_.barriers += barriers;
   if (tasks_.empty())
     return {};
-  if (team_.size() == 1 && !spans_) {
+  const unsigned threads = teamSize_.threads();
+  const int64_t begin = nowNs();
+  if (threads == 1 && !spans_) {
     for (const Task &task : tasks_)
       task.kernel(task.buffers, 0, task.items);
+    const int64_t time = nowNs() - begin;
+    teamSize_.ran(time, time);
     return {};
   }
   if (progressSize_ < tasks_.size()) {
@@ -156,7 +169,9 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
   }
   if (spans_)
     slots_.assign(tasks_.size() * team_.size(), {});
-  team_.run([](void *self, unsigned thread) { static_cast<CpuDevice *>(self)->work(thread); }, this);
+  const int64_t processor = processorNs();
+  team_.run([](void *self, unsigned thread) { static_cast<CpuDevice *>(self)->work(thread); }, this, threads);
+  teamSize_.ran(nowNs() - begin, processorNs() - processor);
   if (spans_)
     collectSpans();
   return {};
@@ -175,7 +190,7 @@ CpuDevice::Turn CpuDevice::takeTurn(std::atomic<int64_t> &next, int64_t items) c
   do {
     if (begin >= items)
       return {items, items};
-    end = begin + std::max<int64_t>(1, (items - begin) / (2 * int64_t(team_.size())));
+    end = begin + std::max<int64_t>(1, (items - begin) / (2 * int64_t(teamSize_.threads())));
   } while (!next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
   return {begin, end};
 }

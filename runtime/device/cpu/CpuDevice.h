@@ -15,7 +15,8 @@ struct CpuOptions {
 ///
 /// Work items of a launch are drained by all threads from one atomic counter, a few items at a time, and a barrier waits
 /// for the items, not for the threads: on a shared or asymmetric machine one slow thread would hold up every barrier.
-/// Which thread does an item never changes its result, because items are independent.
+/// Which thread does an item never changes its result, because items are independent. On a machine that is busy with other things
+/// some of the threads stay asleep (TeamSize).
 std::unique_ptr<Device> createCpuDevice(const CpuOptions &options = {});
 
 } // namespace g4::device

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sched.h>
 #include <set>
 #include <thread>
@@ -16,6 +18,8 @@
 
 namespace g4::device {
 namespace {
+
+namespace fs = std::filesystem;
 
 #if defined(__x86_64__)
 struct CpuId {
@@ -35,14 +39,37 @@ uint64_t enabledState() {
 }
 #endif
 
-/// Processors per second that cgroup v2 lets us use; 0 = no limit known.
-double cgroupQuota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
+/// Processors that one control group has time for; infinite: no limit.
+double quotaOf(const fs::path &group) {
   std::string quota;
   double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0)
-    return 0;
-  return std::strtod(quota.c_str(), nullptr) / period;
+  if (std::ifstream file(group / "cpu.max"); !(file >> quota >> period)) { // version 2: "max 100000" or "50000 100000"
+    std::ifstream(group / "cpu.cfs_quota_us") >> quota;                    // version 1: -1 is no limit
+    std::ifstream(group / "cpu.cfs_period_us") >> period;
+  }
+  const double time = std::strtod(quota.c_str(), nullptr); // "max": 0
+  return time > 0 && period > 0 ? time / period : std::numeric_limits<double>::infinity();
+}
+
+/// The least of this process's groups and those that they are in. Within a container the path may be one of the host's, and the
+/// container's own group is the root.
+double cgroupQuota(const SystemFolders &folders) {
+  double least = std::numeric_limits<double>::infinity();
+  std::ifstream groups(folders.proc + "/cgroup");
+  for (std::string line; std::getline(groups, line);) { // "4:cpu,cpuacct:/a/b", version 2: "0::/a/b"
+    const size_t controllers = line.find(':') + 1, path = line.find(':', controllers) + 1;
+    if (controllers == 0 || path == 0)
+      continue;
+    const std::string names = line.substr(controllers, path - 1 - controllers);
+    const fs::path root = fs::path(folders.cgroup) / names;
+    fs::path group = fs::path(line.substr(path)).relative_path().lexically_normal();
+    for (;; group = group.parent_path()) {
+      least = std::min(least, quotaOf(root / group));
+      if (group.empty())
+        break;
+    }
+  }
+  return least;
 }
 
 } // namespace
@@ -98,29 +125,33 @@ std::vector<std::string> cpuFeatures() {
   return out;
 }
 
+unsigned usableCores(std::span<const int> processors, const SystemFolders &folders) {
+  std::set<std::string> siblings; // one entry per physical core: its list of hardware threads
+  for (int cpu : processors) {
+    const std::string name = "cpu" + std::to_string(cpu);
+    std::ifstream file(folders.cpu + "/" + name + "/topology/thread_siblings_list");
+    std::string list;
+    if (!std::getline(file, list))
+      list = name;
+    siblings.insert(list);
+  }
+  const double cores = std::min(double(siblings.size()), std::round(cgroupQuota(folders)));
+  return unsigned(std::max(cores, 1.0));
+}
+
 unsigned usableCores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  unsigned cores = 0;
+  std::vector<int> processors;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-    std::set<std::string> siblings; // one entry per physical core: its list of hardware threads
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &allowed))
-        continue;
-      std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                         "/topology/thread_siblings_list");
-      std::string list;
-      if (!std::getline(file, list))
-        list = "cpu" + std::to_string(cpu);
-      siblings.insert(list);
-    }
-    cores = unsigned(siblings.size());
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &allowed))
+        processors.push_back(cpu);
+  } else { // more processors than fit
+    for (unsigned cpu = 0; cpu < std::thread::hardware_concurrency(); ++cpu)
+      processors.push_back(int(cpu));
   }
-  if (cores == 0)
-    cores = std::thread::hardware_concurrency();
-  if (double quota = cgroupQuota(); quota > 0)
-    cores = std::min(cores, unsigned(std::ceil(quota)));
-  return std::max(cores, 1u);
+  return usableCores(processors);
 }
 
 } // namespace g4::device

@@ -1,6 +1,7 @@
 /// What the processor and the operating system allow, and how many cores this process may use.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,15 @@ std::string_view cpuArchitecture();
 /// them. Only those that code variants can ask for; empty on other architectures.
 std::vector<std::string> cpuFeatures();
 
-/// Physical cores among the processors that this process may run on, at most what a cgroup quota gives; >= 1.
+/// Where the system says what a process may use. Tests bring folders of their own.
+struct SystemFolders {
+  std::string proc = "/proc/self", cgroup = "/sys/fs/cgroup", cpu = "/sys/devices/system/cpu";
+};
+
+/// Physical cores among these processors, but no more than the process's control groups (version 1 or 2), or one that they
+/// are in, give it time for: a quota of 2.4 processors is 2, of 2.5 is 3. At least 1.
+unsigned usableCores(std::span<const int> processors, const SystemFolders &folders = {});
+/// Those of the processors that this process may run on.
 unsigned usableCores();
 
 } // namespace g4::device

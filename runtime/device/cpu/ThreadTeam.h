@@ -9,9 +9,33 @@
 namespace g4::device {
 
 /// Waits for a word to change: spins for some microseconds, since the others are usually about to arrive,
-/// then sleeps in the kernel, so that a machine with more threads than cores does not burn time slices.
-/// `seen` is the value to wait away from.
+/// then sleeps in the kernel; at once when the core went to another thread meanwhile, so that a machine with more
+/// threads than cores does not burn time slices. `seen` is the value to wait away from.
 void spinThenPark(const std::atomic<uint32_t> &word, uint32_t seen);
+
+/// How many threads a run gets: all, unless others hold the cores.
+///
+/// A team that gets less than half the processor time that all its threads could have used does as well with half of them: they
+/// would wait for each other less, and a thread that waits takes time from those it waits for. Twice as many get another try
+/// after a while, which is longer after each try that failed: at most 1.6 s of runs. A thread that spins, as all do for short
+/// waits, uses processor time: so it is not the work that decides, but what the machine gives.
+///
+/// Threads: one at a time.
+class TeamSize {
+public:
+  explicit TeamSize(unsigned most) : most_(most), threads_(most) {}
+  unsigned threads() const { return threads_; }
+  /// A run with threads() threads is over: how long it took, and the processor time of all threads in it.
+  void ran(int64_t ns, int64_t processorNs);
+
+private:
+  // Long enough that a time slice given to another program is seen, and that single runs do not count.
+  static constexpr int64_t kWindowNs = 20'000'000;
+  static constexpr int64_t kShortestHoldNs = 50'000'000, kLongestHoldNs = 1'600'000'000;
+  unsigned most_, threads_;
+  int64_t time_ = 0, processor_ = 0;                  // of this window
+  int64_t since_ = 0, hold_ = kShortestHoldNs;        // time of runs since the number last changed; until the next try
+};
 
 /// Threads: run() from one thread at a time, which is thread 0 of the team; the others are created once and
 /// sleep between runs.
@@ -28,9 +52,11 @@ public:
   /// Calls work(context, 0) on the caller and work(context, thread) on each other thread as it comes, and returns when all
   /// that came have returned. A thread that comes too late has no part in the run, and one may come twice: on a busy
   /// machine a thread can be off its core for longer than the work takes, and must not be waited for. So the work has to
-  /// be such that any of the calls can do all of it: taken piece by piece from a counter.
+  /// be such that any of the calls can do all of it: taken piece by piece from a counter. `threads`, 1 to size(): that many
+  /// may take part; the others sleep until a run asks for them.
   using Work = void (*)(void *context, unsigned thread);
-  void run(Work work, void *context);
+  void run(Work work, void *context, unsigned threads);
+  void run(Work work, void *context) { run(work, context, size_); }
 
 private:
   void threadMain(unsigned thread);
@@ -41,7 +67,8 @@ private:
   // Each word has a cache line of its own: they are written by one side while the other spins on the next.
   alignas(64) std::atomic<uint32_t> epoch_{0};      // bumped to start a run
   alignas(64) std::atomic<uint32_t> gate_{kClosed}; // threads inside the run, and whether others may still come
-  alignas(64) std::atomic<bool> stopping_{false};
+  alignas(64) std::atomic<uint32_t> invited_{0};    // threads that may take part; 0: not yet any run
+  std::atomic<bool> stopping_{false};
   Work work_ = nullptr; // of the run; written while the gate is closed
   void *context_ = nullptr;
   unsigned size_ = 1;

@@ -5,7 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace g4::device {
@@ -53,6 +57,75 @@ TEST(ThreadTeamTest, OthersComeWhileThereIsWork) {
   EXPECT_EQ(here, 7u);
 }
 
+TEST(ThreadTeamTest, ARunForFewerLeavesTheOthersAsleep) {
+  ThreadTeam team(3);
+  for (unsigned threads : {2u, 3u, 2u, 1u, 3u}) {
+    struct Shared {
+      unsigned all;
+      std::atomic<unsigned> here{0};
+    } shared{(1u << threads) - 1};
+    team.run(
+        [](void *context, unsigned thread) {
+          auto &s = *static_cast<Shared *>(context);
+          s.here |= 1u << thread;
+          while (s.here < s.all)
+            std::this_thread::yield();
+        },
+        &shared, threads);
+    EXPECT_EQ(shared.here, shared.all);
+  }
+}
+
+constexpr int64_t kMs = 1'000'000;
+
+TEST(TeamSizeTest, AllThreadsWorkWhileTheyGetMoreThanHalfTheTimeTheyCouldUse) {
+  TeamSize size(8);
+  for (int run = 0; run < 1000; ++run) {
+    size.ran(10 * kMs, 41 * kMs);
+    ASSERT_EQ(size.threads(), 8u);
+  }
+}
+
+TEST(TeamSizeTest, OneSlowRunAmongManyChangesNothing) {
+  TeamSize size(2);
+  for (int run = 0; run < 1000; ++run) {
+    run % 50 == 5 ? size.ran(8 * kMs, kMs) : size.ran(kMs, 2 * kMs);
+    ASSERT_EQ(size.threads(), 2u);
+  }
+}
+
+TEST(TeamSizeTest, GettingLessHalvesTheTeam) {
+  TeamSize size(8);
+  for (unsigned want : {4u, 2u, 1u, 1u}) {
+    size.ran(20 * kMs, int64_t(size.threads()) * 9 * kMs);
+    EXPECT_EQ(size.threads(), want);
+  }
+}
+
+TEST(TeamSizeTest, TriesGrowRareWhileTheCoresAreTaken) {
+  TeamSize size(2);
+  int tries = 0;
+  for (int run = 0; run < 10000; ++run) { // 10 s alone; runs of two threads take 4 ms and get 2 ms
+    bool two = size.threads() == 2;
+    tries += two;
+    two ? size.ran(4 * kMs, 2 * kMs) : size.ran(kMs, kMs);
+  }
+  EXPECT_GE(tries, 20);  // it goes on trying
+  EXPECT_LE(tries, 100); // windows of 5 runs
+}
+
+TEST(TeamSizeTest, AllThreadsComeBackWhenTheCoresAreFree) {
+  TeamSize size(64);
+  for (int run = 0; run < 10000; ++run)
+    size.ran(kMs, kMs / 2);
+  EXPECT_LE(size.threads(), 2u);
+  int64_t fewer = 0;
+  for (; size.threads() < 64; fewer += kMs)
+    size.ran(kMs, size.threads() * kMs);
+  EXPECT_LE(fewer, 5000 * kMs);
+  EXPECT_GE(fewer, 100 * kMs);
+}
+
 TEST(ThreadTeamTest, WaitingForASlowThreadSleeps) {
   // One thread works for 100 ms while the caller waits: its processor time must stay far below that.
   struct Shared {
@@ -78,6 +151,84 @@ TEST(ThreadTeamTest, WaitingForASlowThreadSleeps) {
       },
       &shared);
   EXPECT_LT(Shared::now() - shared.waited, std::chrono::milliseconds(50));
+}
+
+class UsableCoresTest : public testing::Test {
+protected:
+  /// 64 hardware threads of 32 cores: 0 and 32 are one core's, 1 and 33 the next one's.
+  void SetUp() override {
+    root = testing::TempDir() + "g4-cores-" + std::to_string(getpid());
+    for (int cpu = 0; cpu < 64; ++cpu)
+      write("cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list",
+            std::to_string(cpu % 32) + "," + std::to_string(cpu % 32 + 32));
+  }
+  void TearDown() override { std::filesystem::remove_all(root); }
+  void write(const std::string &name, const std::string &text) {
+    const std::filesystem::path path = root / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  }
+  unsigned cores() {
+    std::vector<int> all(64);
+    std::iota(all.begin(), all.end(), 0);
+    return cores(all);
+  }
+  unsigned cores(const std::vector<int> &processors) {
+    return usableCores(processors, {root / "proc", root / "cgroup", root / "cpu"});
+  }
+  std::filesystem::path root;
+};
+
+TEST_F(UsableCoresTest, CoresCountOnceHoweverManyHardwareThreads) {
+  EXPECT_EQ(cores(), 32u);
+  EXPECT_EQ(cores({3, 35, 4}), 2u);
+  EXPECT_EQ(cores({33}), 1u);
+  EXPECT_EQ(cores({100, 101}), 2u); // unknown topology: each a core
+  EXPECT_EQ(cores(std::vector<int>()), 1u);
+}
+
+TEST_F(UsableCoresTest, AContainersQuotaIsTheLimit) {
+  write("proc/cgroup", "0::/"); // a namespace of its own: the container is the root
+  for (auto [quota, want] : std::vector<std::pair<std::string, unsigned>>{{"max 100000", 32},
+                                                                          {"200000 100000", 2},
+                                                                          {"240000 100000", 2},
+                                                                          {"250000 100000", 3},
+                                                                          {"10000 100000", 1},
+                                                                          {"9999999 100000", 32},
+                                                                          {"", 32},
+                                                                          {"-5 0", 32}}) {
+    write("cgroup/cpu.max", quota);
+    EXPECT_EQ(cores(), want) << quota;
+  }
+}
+
+TEST_F(UsableCoresTest, AQuotaHoldsForTheGroupsWithin) {
+  write("proc/cgroup", "0::/user.slice/app.scope");
+  write("cgroup/user.slice/app.scope/cpu.max", "max 100000");
+  EXPECT_EQ(cores(), 32u);
+  write("cgroup/user.slice/cpu.max", "400000 100000");
+  EXPECT_EQ(cores(), 4u);
+  write("cgroup/user.slice/app.scope/cpu.max", "300000 100000");
+  EXPECT_EQ(cores(), 3u);
+}
+
+TEST_F(UsableCoresTest, VersionOneGroupsAreRead) {
+  write("proc/cgroup", "5:memory:/a\n4:cpu,cpuacct:/docker/0123\n1:name=systemd:/b\n0::/");
+  write("cgroup/cpu,cpuacct/docker/0123/cpu.cfs_quota_us", "-1");
+  write("cgroup/cpu,cpuacct/docker/0123/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(cores(), 32u);
+  write("cgroup/cpu,cpuacct/docker/0123/cpu.cfs_quota_us", "600000");
+  EXPECT_EQ(cores(), 6u);
+  // In a container the path is the host's, and what is mounted is the container's group.
+  std::filesystem::remove_all(root / "cgroup/cpu,cpuacct/docker");
+  write("cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000");
+  write("cgroup/cpu,cpuacct/cpu.cfs_period_us", "50000");
+  EXPECT_EQ(cores(), 3u);
+}
+
+TEST_F(UsableCoresTest, OddLinesAreNoLimit) {
+  write("proc/cgroup", "\n:\n0:\n0::\nx:cpu:/../../..\n0::/../..");
+  EXPECT_EQ(cores(), 32u);
 }
 
 TEST(CpuFeaturesTest, ThisMachineHasACore) { EXPECT_GE(usableCores(), 1u); }
