@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <sys/mman.h>
 
 namespace g4::device {
@@ -52,13 +51,6 @@ struct Task {
 int64_t nowNs() {
   using namespace std::chrono;
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
-
-/// Processor time of all threads of this process.
-int64_t processorNs() {
-  timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return int64_t(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
 /// How far a launch is. Lines of their own: threads that are ahead drain the next launch while others finish the last.
@@ -109,13 +101,14 @@ private:
     int64_t begin, end; // items
   };
   void work(unsigned thread);
-  void waitFor(size_t first, size_t last);
+  int64_t waitFor(size_t first, size_t last);
   Turn takeTurn(std::atomic<int64_t> &next, int64_t items) const;
   void collectSpans();
 
   CpuOptions options_;
   ThreadTeam team_;
   TeamSize teamSize_;
+  int64_t workedNs_ = 0; // by the caller in this run
   RunCounters counters_;
   std::vector<Task> tasks_;
   std::unique_ptr<Progress[]> progress_; // one per task
@@ -155,8 +148,7 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
   if (threads == 1 && !spans_) {
     for (const Task &task : tasks_)
       task.kernel(task.buffers, 0, task.items);
-    const int64_t time = nowNs() - begin;
-    teamSize_.ran(time, time);
+    teamSize_.ran(nowNs() - begin, 0);
     return {};
   }
   if (progressSize_ < tasks_.size()) {
@@ -169,9 +161,8 @@ Status CpuDevice::run(const Executable &code, std::span<const Launch> launches) 
   }
   if (spans_)
     slots_.assign(tasks_.size() * team_.size(), {});
-  const int64_t processor = processorNs();
   team_.run([](void *self, unsigned thread) { static_cast<CpuDevice *>(self)->work(thread); }, this, threads);
-  teamSize_.ran(nowNs() - begin, processorNs() - processor);
+  teamSize_.ran(workedNs_, nowNs() - begin - workedNs_);
   if (spans_)
     collectSpans();
   return {};
@@ -196,21 +187,28 @@ CpuDevice::Turn CpuDevice::takeTurn(std::atomic<int64_t> &next, int64_t items) c
 }
 
 /// Until all items of tasks [first, last) are finished. Not until all threads are here: one that is off its core has taken
-/// no item that another could not do.
-void CpuDevice::waitFor(size_t first, size_t last) {
+/// no item that another could not do. Returns for how long, in nanoseconds.
+int64_t CpuDevice::waitFor(size_t first, size_t last) {
+  int64_t begin = 0;
   for (; first < last; ++first) {
     std::atomic<uint32_t> &done = progress_[first].done;
-    for (uint32_t seen; (seen = done.load(std::memory_order_acquire)) != uint32_t(tasks_[first].items);)
+    for (uint32_t seen; (seen = done.load(std::memory_order_acquire)) != uint32_t(tasks_[first].items);) {
+      if (!begin)
+        begin = nowNs();
       spinThenPark(done, seen);
+    }
   }
+  return begin ? nowNs() - begin : 0;
 }
 
 void CpuDevice::work(unsigned thread) {
+  const int64_t begin = thread == 0 ? nowNs() : 0;
+  int64_t waited = 0;
   size_t afterBarrier = 0; // first task since the last barrier
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const Task &task = tasks_[i];
     if (task.barrier) {
-      waitFor(afterBarrier, i);
+      waited += waitFor(afterBarrier, i);
       afterBarrier = i;
     }
     LaunchSpan *span = spans_ ? &slots_[i * team_.size() + thread] : nullptr;
@@ -225,8 +223,10 @@ void CpuDevice::work(unsigned thread) {
         progress_[i].done.notify_all();
     }
   }
-  if (thread == 0) // the others may go: what is left to finish is in the hands of threads that are here
-    waitFor(afterBarrier, tasks_.size());
+  if (thread != 0) // may go: what is left to finish is in the hands of threads that are here
+    return;
+  waited += waitFor(afterBarrier, tasks_.size());
+  workedNs_ = nowNs() - begin - waited;
 }
 
 } // namespace

@@ -48,14 +48,15 @@ void spinThenPark(const std::atomic<uint32_t> &word, uint32_t seen) {
     word.wait(seen, std::memory_order_acquire);
 }
 
-void TeamSize::ran(int64_t ns, int64_t processorNs) {
-  time_ += ns;
-  processor_ += processorNs;
-  if (time_ < kWindowNs)
+void TeamSize::ran(int64_t workedNs, int64_t waitedNs) {
+  worked_ += workedNs;
+  waited_ += waitedNs;
+  const int64_t window = worked_ + waited_;
+  if (window < kWindowNs)
     return;
-  const bool tooMany = threads_ > 1 && 2 * processor_ < time_ * threads_;
-  since_ = tooMany ? 0 : since_ + time_;
-  time_ = processor_ = 0;
+  const bool tooMany = waited_ > worked_ && threads_ > 1;
+  worked_ = waited_ = 0;
+  since_ = tooMany ? 0 : since_ + window;
   if (tooMany) {
     threads_ /= 2;
     hold_ = std::min(4 * hold_, kLongestHoldNs);

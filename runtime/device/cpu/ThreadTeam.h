@@ -13,27 +13,27 @@ namespace g4::device {
 /// threads than cores does not burn time slices. `seen` is the value to wait away from.
 void spinThenPark(const std::atomic<uint32_t> &word, uint32_t seen);
 
-/// How many threads a run gets: all, unless others hold the cores.
+/// How many threads a run gets: all, unless waiting for each other costs more than they bring.
 ///
-/// A team that gets less than half the processor time that all its threads could have used does as well with half of them: they
-/// would wait for each other less, and a thread that waits takes time from those it waits for. Twice as many get another try
-/// after a while, which is longer after each try that failed: at most 1.6 s of runs. A thread that spins, as all do for short
-/// waits, uses processor time: so it is not the work that decides, but what the machine gives.
+/// With half as many threads a run would take about twice as long as its caller works now. So when the caller waits for longer
+/// than it works, half would do: others have the cores, or the work is too little for so many. Twice as many get another try
+/// after a while, which is longer after each try that failed: at most 1.6 s of runs.
+/// Little processor time is no sign of it: where others hold the cores a second thread is a second share of them.
 ///
 /// Threads: one at a time.
 class TeamSize {
 public:
   explicit TeamSize(unsigned most) : most_(most), threads_(most) {}
   unsigned threads() const { return threads_; }
-  /// A run with threads() threads is over: how long it took, and the processor time of all threads in it.
-  void ran(int64_t ns, int64_t processorNs);
+  /// A run with threads() threads is over: its caller worked and waited for so many nanoseconds.
+  void ran(int64_t workedNs, int64_t waitedNs);
 
 private:
   // Long enough that a time slice given to another program is seen, and that single runs do not count.
   static constexpr int64_t kWindowNs = 20'000'000;
   static constexpr int64_t kShortestHoldNs = 50'000'000, kLongestHoldNs = 1'600'000'000;
   unsigned most_, threads_;
-  int64_t time_ = 0, processor_ = 0;                  // of this window
+  int64_t worked_ = 0, waited_ = 0;                   // of this window
   int64_t since_ = 0, hold_ = kShortestHoldNs;        // time of runs since the number last changed; until the next try
 };
 

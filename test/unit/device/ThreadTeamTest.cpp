@@ -78,10 +78,10 @@ TEST(ThreadTeamTest, ARunForFewerLeavesTheOthersAsleep) {
 
 constexpr int64_t kMs = 1'000'000;
 
-TEST(TeamSizeTest, AllThreadsWorkWhileTheyGetMoreThanHalfTheTimeTheyCouldUse) {
+TEST(TeamSizeTest, AllThreadsWorkWhileTheCallerWaitsForLessThanItWorks) {
   TeamSize size(8);
   for (int run = 0; run < 1000; ++run) {
-    size.ran(10 * kMs, 41 * kMs);
+    size.ran(10 * kMs, 9 * kMs);
     ASSERT_EQ(size.threads(), 8u);
   }
 }
@@ -89,15 +89,15 @@ TEST(TeamSizeTest, AllThreadsWorkWhileTheyGetMoreThanHalfTheTimeTheyCouldUse) {
 TEST(TeamSizeTest, OneSlowRunAmongManyChangesNothing) {
   TeamSize size(2);
   for (int run = 0; run < 1000; ++run) {
-    run % 50 == 5 ? size.ran(8 * kMs, kMs) : size.ran(kMs, 2 * kMs);
+    size.ran(kMs, run % 50 == 5 ? 8 * kMs : 0);
     ASSERT_EQ(size.threads(), 2u);
   }
 }
 
-TEST(TeamSizeTest, GettingLessHalvesTheTeam) {
+TEST(TeamSizeTest, WaitingForLongerThanWorkingHalvesTheTeam) {
   TeamSize size(8);
   for (unsigned want : {4u, 2u, 1u, 1u}) {
-    size.ran(20 * kMs, int64_t(size.threads()) * 9 * kMs);
+    size.ran(10 * kMs, 11 * kMs);
     EXPECT_EQ(size.threads(), want);
   }
 }
@@ -105,25 +105,24 @@ TEST(TeamSizeTest, GettingLessHalvesTheTeam) {
 TEST(TeamSizeTest, TriesGrowRareWhileTheCoresAreTaken) {
   TeamSize size(2);
   int tries = 0;
-  for (int run = 0; run < 10000; ++run) { // 10 s alone; runs of two threads take 4 ms and get 2 ms
+  for (int run = 0; run < 10000; ++run) { // 10 s of work, and 4 ms of waiting for each that the second thread was to share
     bool two = size.threads() == 2;
     tries += two;
-    two ? size.ran(4 * kMs, 2 * kMs) : size.ran(kMs, kMs);
+    size.ran(kMs, two ? 4 * kMs : 0);
   }
   EXPECT_GE(tries, 20);  // it goes on trying
-  EXPECT_LE(tries, 100); // windows of 5 runs
+  EXPECT_LE(tries, 100); // windows of 4 runs, at most some 10 of them
 }
 
 TEST(TeamSizeTest, AllThreadsComeBackWhenTheCoresAreFree) {
   TeamSize size(64);
   for (int run = 0; run < 10000; ++run)
-    size.ran(kMs, kMs / 2);
-  EXPECT_LE(size.threads(), 2u);
-  int64_t fewer = 0;
-  for (; size.threads() < 64; fewer += kMs)
-    size.ran(kMs, size.threads() * kMs);
-  EXPECT_LE(fewer, 5000 * kMs);
-  EXPECT_GE(fewer, 100 * kMs);
+    size.ran(kMs, size.threads() > 1 ? 4 * kMs : 0);
+  int64_t alone = 0;
+  for (; size.threads() < 64; alone += kMs)
+    size.ran(kMs, 0);
+  EXPECT_LE(alone, 5000 * kMs);
+  EXPECT_GE(alone, 100 * kMs);
 }
 
 TEST(ThreadTeamTest, WaitingForASlowThreadSleeps) {
