@@ -32,8 +32,9 @@ private:
   TileBuilder::Values products(KvPages::Place keys, Value strip, int64_t g, int64_t n);
   void softmax(Value firstStrip, Value lastStrip);
   void values(KvPages::Place values, Value lower, Value upper);
-  /// Adds sixteen columns, from `column` on, of the values of slots [lower, upper), each times its row of `weights`.
-  void addValues(Value weights, Value column, Value lower, Value upper, function_ref<Value(Value)> valueAt);
+  /// Adds sixteen columns, from `column` on, of the values of slots [lower, upper), each times its row of `weights`, to
+  /// what earlier pages gave, which is scaled by `shrink`.
+  void addValues(Value weights, Value column, Value lower, Value upper, function_ref<Value(Value, bool)> valueAt);
   /// Runs body(first head, number of heads) over the group in chunks of kHeadTile.
   void forHeads(function_ref<void(int64_t, int64_t)> body) {
     for (int64_t g = 0; g < group; g += kHeadTile)
@@ -45,6 +46,7 @@ private:
   KvPages pages;
   int64_t group, dim;
   Value score, sum, largest, total, lanes; // scratch [group][page], [group][dim], [1][group], [1][group]; 0..15
+  Value shrink; // scratch [1][group]: what a page's maximum makes of earlier weights
   Value scaled; // scratch [group][page], for quantised pages: weights times the scales of a block of values
   Value row, column0;
 };
@@ -60,14 +62,14 @@ TileBuilder::Values AttentionKernel::products(KvPages::Place keys, Value strip, 
   };
   if (!pages.isQuantised())
     return t.loop(t.index(0), t.index(dim), 1, zeros, [&](Value d, ValueRange acc) {
-      return add(TileBuilder::Values(acc), pages.keyStrip(keys, strip, d), d);
+      return add(TileBuilder::Values(acc), pages.keyStrip(keys, strip, d, /*ahead=*/g == 0), d);
     });
   // The codes of a block are summed before its scales are known.
   return t.loop(t.index(0), t.index(pages.blocks()), 1, zeros, [&](Value block, ValueRange acc) {
     Value first = t.mul(block, t.index(module::kKvBlock));
     auto sums = t.loop(t.index(0), t.index(pages.codeRows()), 1, zeros, [&](Value j, ValueRange inner) {
       TileBuilder::Values sums(inner);
-      for (auto [i, codes] : llvm::enumerate(pages.keyCodes(keys, strip, block, j)))
+      for (auto [i, codes] : llvm::enumerate(pages.keyCodes(keys, strip, block, j, /*ahead=*/g == 0)))
         sums = add(std::move(sums), codes, t.add(first, t.add(j, t.index(pages.codeRows() * i))));
       return sums;
     });
@@ -103,28 +105,26 @@ void AttentionKernel::softmax(Value firstStrip, Value lastStrip) {
     })[0];
     Value before = t.load(largest, {zero, g});
     Value now = t.maxf(before, t.reduceMax(top));
-    Value shrink = t.exp(t.subf(before, now)), nowLane = t.lane(now);
+    Value old = t.exp(t.subf(before, now)), nowLane = t.lane(now);
     Value added = t.loop(firstStrip, lastStrip, 1, {t.splat(0)}, [&](Value s, ValueRange acc) -> TileBuilder::Values {
       Value p = t.exp(t.subf(scoreAt(s), nowLane));
       t.storeStrip(p, score, {g, t.mul(s, t.index(16))});
       return {t.addf(acc[0], p)};
     })[0];
     t.store(now, largest, {zero, g});
-    t.store(t.fma(t.load(total, {zero, g}), shrink, t.reduceSum(added)), total, {zero, g});
-    Value shrinkLane = t.lane(shrink);
-    t.forEach(zero, t.index(dim), 16, [&](Value d) {
-      t.storeStrip(t.mulf(t.loadStrip(sum, {g, d}), shrinkLane), sum, {g, d});
-    });
+    t.store(t.fma(t.load(total, {zero, g}), old, t.reduceSum(added)), total, {zero, g});
+    t.store(old, shrink, {zero, g});
   });
 }
 
-void AttentionKernel::addValues(Value weights, Value column, Value lower, Value upper, function_ref<Value(Value)> valueAt) {
+void AttentionKernel::addValues(Value weights, Value column, Value lower, Value upper,
+                                function_ref<Value(Value, bool)> valueAt) {
   forHeads([&](int64_t g, int64_t n) {
     TileBuilder::Values init;
     for (int64_t i = 0; i < n; ++i)
-      init.push_back(t.loadStrip(sum, {t.index(g + i), column}));
+      init.push_back(t.mulf(t.loadStrip(sum, {t.index(g + i), column}), t.lane(t.load(shrink, {t.index(0), t.index(g + i)}))));
     auto sums = t.loop(lower, upper, 1, init, [&](Value key, ValueRange acc) {
-      Value v = valueAt(key);
+      Value v = valueAt(key, /*ahead=*/g == 0);
       TileBuilder::Values next;
       for (int64_t i = 0; i < n; ++i)
         next.push_back(t.fma(t.lane(t.load(weights, {t.index(g + i), key})), v, acc[i]));
@@ -138,7 +138,7 @@ void AttentionKernel::addValues(Value weights, Value column, Value lower, Value 
 void AttentionKernel::values(KvPages::Place values, Value lower, Value upper) {
   if (!pages.isQuantised()) {
     t.forEach(t.index(0), t.index(dim), 16, [&](Value d) {
-      addValues(score, d, lower, upper, [&](Value key) { return pages.valueStrip(values, key, d); });
+      addValues(score, d, lower, upper, [&](Value key, bool ahead) { return pages.valueStrip(values, key, d, ahead); });
     });
     return;
   }
@@ -152,7 +152,7 @@ void AttentionKernel::values(KvPages::Place values, Value lower, Value upper) {
     });
     for (int64_t half : {0, 1}) {
       Value column = t.add(t.mul(block, t.index(module::kKvBlock)), t.index(16 * half));
-      addValues(scaled, column, lower, upper, [&](Value key) { return pages.valueCodes(values, key, block, half); });
+      addValues(scaled, column, lower, upper, [&](Value key, bool ahead) { return pages.valueCodes(values, key, block, half, ahead); });
     }
   });
 }
@@ -203,6 +203,7 @@ void AttentionKernel::build() {
   sum = t.scratch({group, dim});
   largest = t.scratch({1, group});
   total = t.scratch({1, group});
+  shrink = t.scratch({1, group});
   if (pages.isQuantised())
     scaled = t.scratch({group, module::kPageTokens});
   SmallVector<int32_t> iota;

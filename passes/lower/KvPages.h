@@ -28,15 +28,17 @@ public:
 
   /// Columns that share one scale, or that one strip of a float page holds (values) or one element (keys).
   int64_t blocks() const { return dim / module::kKvBlock; }
+  // Keys and values are read where they lie one after the other; with `ahead` what comes next is fetched from memory
+  // meanwhile, which the first of several passes over a page should ask for.
   // Of float pages: one column of sixteen keys, sixteen columns of one value.
-  V keyStrip(Place keys, V strip, V column);
-  V valueStrip(Place values, V slot, V column);
+  V keyStrip(Place keys, V strip, V column, bool ahead);
+  V valueStrip(Place values, V slot, V column, bool ahead);
   // Of quantised pages, codes as f32. A block's codes are stored in codeRows() strips of keys; each holds columns
   // j, and with two columns in a byte j + 16, of the block.
   int64_t codeRows() const { return layout.bits == 8 ? 32 : 16; }
-  Values keyCodes(Place keys, V strip, V block, V j);
+  Values keyCodes(Place keys, V strip, V block, V j, bool ahead);
   V keyScales(Place keys, V strip, V block);             ///< of sixteen keys
-  V valueCodes(Place values, V slot, V block, int64_t half); ///< columns 16 half .. 16 half + 15 of the block
+  V valueCodes(Place values, V slot, V block, int64_t half, bool ahead); ///< columns 16 half .. 16 half + 15 of the block
   V valueScales(Place values, V strip, V block);         ///< of sixteen positions
 
   /// Rotates row `row` of f32 scratch, `dim` wide: sink(column, strip) takes the result strip by strip, and may store it
@@ -47,7 +49,9 @@ private:
   Place place(V page, V head, int64_t plane);
   /// A block's codes as bytes, one strip or two, and its scale, from its two strips of values.
   std::pair<Values, V> quantise(V low, V high);
-  V bytes(V at);   ///< sixteen codes
+  V strip(V at, bool ahead); ///< sixteen floats
+  V bytes(V at, bool ahead); ///< sixteen codes
+  void prefetch(V at);
   V toFloat(V i8); ///< sixteen signed bytes
   V half(V byte, bool high);
   V elements() { return t.arg("kv"); }

@@ -3,12 +3,12 @@
 /// Page id p starts at p * pageBytes(). A page of f32, f16 or bf16 is
 ///
 ///   K        [heads][page_tokens / 16][dim][16]   one strip = 16 keys of one column of the head
-///   V        [heads][page_tokens][dim]
+///   V        [heads][dim / 16][page_tokens][16]    sixteen columns of all positions: read one after the other
 ///
 /// A page of q8_0 or q4_0 holds codes, and scales for each position and block of 32 columns:
 ///
 ///   K codes  i8  [heads][page_tokens / 16][dim][16]         q4_0: dim / 2 bytes for the dim columns
-///   V codes  i8  [heads][page_tokens][dim]                  q4_0: likewise
+///   V codes  i8  [heads][dim / 32][page_tokens][32]         q4_0: 16 bytes for the 32 columns
 ///   K scales f16 [heads][page_tokens / 16][dim / 32][16]
 ///   V scales f16 [heads][dim / 32][page_tokens]
 ///

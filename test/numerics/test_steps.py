@@ -134,6 +134,24 @@ class Steps(Case):
             got, _ = self.tools.drive(artifact, steps, sequences=3)
             self.ok(common.bits_differ(got, np.concatenate(wanted)), name)
 
+    def test_long_sequences_decode_to_the_bits_of_their_prefill(self):
+        """Many pages of attention, rows on both sides of the edges at 2048 and 2112, and threads that share the rows."""
+        for name, artifact in builds(self.tools, "e-style"):
+            ids = np.resize(reference("e-style")["p100_ids"], 2120)
+            starts = [step(rows(0, ids[i:i + 340])) for i in range(0, 2040, 340)]
+            rest = ids[2040:]
+            whole, _ = self.tools.drive(artifact, [*starts, *(step(rows(0, part), logits=range(40)) for part in (rest[:40], rest[40:]))])
+            alone = [*starts, *(step(rows(0, [i]), logits=[0]) for i in rest)]
+            for threads in (1, 2, 4):
+                with self.subTest(path=name, threads=threads):
+                    got, _ = self.tools.drive(artifact, alone, threads=threads)
+                    self.ok(common.bits_differ(got, whole), f"{name}: one by one, {threads} threads")
+            # Fifteen rows, and a sequence of few positions beside them.
+            beside = [*starts, *(step(rows(0, rest[i:i + 15]), rows(1, ids[i:i + 1]), logits=range(len(rest[i:i + 15])))
+                                 for i in range(0, 80, 15))]
+            got, _ = self.tools.drive(artifact, beside, sequences=2)
+            self.ok(common.bits_differ(got, whole), f"{name}: by fifteen beside another sequence")
+
     def test_free_pages_full_of_nan_change_nothing(self):
         """Three windows and more, pages released on the way, a sequence closed and its pages used again."""
         for name, stored, artifact in self.artifacts():

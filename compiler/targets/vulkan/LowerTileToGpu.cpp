@@ -241,6 +241,8 @@ LogicalResult KernelRewriter::rewrite(Operation *op) {
     return op->emitOpError("is not built for this target yet: no quantised K/V (q8_0, q4_0)");
   } else if (isa<tile::BarrierOp>(op)) {
     gpu::BarrierOp::create(b, loc);
+  } else if (isa<memref::PrefetchOp>(op)) {
+    // Nothing: other workgroups work meanwhile.
   } else {
     bool strips = llvm::any_of(op->getOperandTypes(), isStrip) || llvm::any_of(op->getResultTypes(), isStrip);
     if (strips && !op->hasTrait<OpTrait::Elementwise>() && !isa<scf::ForOp, scf::IfOp, scf::YieldOp>(op))

@@ -71,8 +71,8 @@ LogicalResult accessesOf(Operation *op, Accesses &to) {
       .Case([&](tile::DotF32Op dot) { return note(dot.getX(), kAllRead); })
       .Case([&](tile::DequantOp dequant) { return note(dequant.getTo(), kLaneWrite); })
       .Case([&](tile::ReduceOp) { return note({}, kLaneWrite); })
-      // The bytes of weights are never written.
-      .Case<tile::LoadQuantOp, memref::AllocaOp, exec::EndOp>([](auto) { return success(); })
+      // The bytes of weights are never written, and a prefetch reads nothing.
+      .Case<tile::LoadQuantOp, memref::AllocaOp, memref::PrefetchOp, exec::EndOp>([](auto) { return success(); })
       .Default([](Operation *other) { return success(isMemoryEffectFree(other)); });
 }
 

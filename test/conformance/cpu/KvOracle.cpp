@@ -27,13 +27,14 @@ size_t KvOracle::pageBytes() const {
 
 size_t KvOracle::codeAt(Kind kind, int64_t head, int64_t slot, int64_t column) const {
   int64_t plane = heads * kPage * dim * bits() / 8, rows = dim; // rows: bytes or elements of a position
+  int64_t strip = bits() == 8 ? kBlock : kLanes; // columns of a value that stand together
   if (bits() == 4) {
     column = column / kBlock * 16 + column % 16;
     rows = dim / 2;
   }
   int64_t element = kind == Kind::kKey
                         ? ((head * kPage / kLanes + slot / kLanes) * rows + column) * kLanes + slot % kLanes
-                        : (head * kPage + slot) * rows + column;
+                        : head * kPage * rows + (column / strip * kPage + slot) * strip + column % strip;
   return (kind == Kind::kKey ? 0 : plane) + element * std::max<int64_t>(bits() / 8, 1);
 }
 

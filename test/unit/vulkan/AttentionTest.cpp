@@ -30,7 +30,7 @@ size_t keyAt(int page, int head, int slot, int d) {
   return size_t(page) * kPageElements + ((head * (kPage / 16) + slot / 16) * kDim + d) * 16 + slot % 16;
 }
 size_t valueAt(int page, int head, int slot, int d) {
-  return size_t(page) * kPageElements + ((kKvHeads + head) * kPage + slot) * kDim + d;
+  return size_t(page) * kPageElements + ((kKvHeads + head) * (kDim / 16) + d / 16) * kPage * 16 + slot * 16 + d % 16;
 }
 bool inWindow(int row, int position) {
   return position <= kPositions[row] && position > kPositions[row] - kWindow;

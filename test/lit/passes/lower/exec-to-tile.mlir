@@ -73,6 +73,7 @@ exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element 
 // CHECK: %[[LT:.*]] = arith.cmpi slt
 // CHECK: %[[INSIDE:.*]] = arith.andi %[[GE]], %[[LT]] : vector<16xi1>
 // CHECK: %[[SCORES:.*]]:2 = scf.for %{{.*}} = %c0 to %c32 step %c1
+// CHECK: memref.prefetch %[[KV]]
 // CHECK: vector.load %[[KV]]{{.*}} : memref<?xf16>, vector<16xf16>
 // CHECK-COUNT-2: math.fma
 // CHECK: arith.select %[[INSIDE]], %[[SCORES]]#0, %[[MASKED]]
@@ -85,6 +86,7 @@ exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element 
 // Values: only keys that are seen are read at all.
 // CHECK: scf.for %[[D:.*]] = %c0 to %c32 step %c16 {
 // CHECK: %[[SUMS:.*]]:2 = scf.for %{{.*}} = %[[FROM:.*]] to %[[TO:.*]] step %c1 iter_args
+// CHECK: memref.prefetch %[[KV]]
 // CHECK: vector.load %[[KV]]
 // CHECK-COUNT-2: math.fma
 // CHECK: arith.divf
