@@ -58,7 +58,7 @@ def Exec_Add : Exec_Enum<"Add", "what a row chain adds to the residual stream", 
   I32EnumAttrCase<"none", 0>, I32EnumAttrCase<"normed", 1>, I32EnumAttrCase<"experts", 2>]>;
 def Exec_Epilogue : Exec_Enum<"Epilogue", "what a linear does with its sums", [
   I32EnumAttrCase<"store", 0>, I32EnumAttrCase<"geglu", 1>, I32EnumAttrCase<"heads", 2>,
-  I32EnumAttrCase<"per_layer", 3>, I32EnumAttrCase<"softcap", 4>]>;
+  I32EnumAttrCase<"per_layer", 3>, I32EnumAttrCase<"logits", 4>]>;
 
 // ---- attributes ------------------------------------------------------------------------------------------
 
@@ -163,7 +163,8 @@ def Exec_Linear : Exec_Attr<"Linear", "linear"> {
   let description = [{
     A work item is `tile` outputs of each part for `rowsPerItem` rows. `int8` chooses the activations' form; parts
     whose weights are floats read the f32 form. With `row` the input is the single norm of a row chain that is
-    computed in scratch.
+    computed in scratch. Epilogue `logits` caps the sums, where there is a `softcap`, and stores besides them the largest
+    of each tile, `maxima`: who looks for a row's largest logits need not read them all. A NaN counts as infinity there.
 
     Constraints: (c1) all parts have `columns` columns, a multiple of 32. (c2) there are as many parts as the epilogue
     takes: one, two for `geglu`, one for each kind of head. (c3) `out`, `heads`, `per_layer` and a positive `softcap` are

@@ -113,9 +113,13 @@ public:
     weights(l.getParts());
     switch (l.getEpilogue()) {
     case Epilogue::store:
-    case Epilogue::softcap:
-      write("out", f32, (l.getParts()[0].getRows() + 15) / 16 * 16);
+    case Epilogue::logits: {
+      int64_t outputs = (l.getParts()[0].getRows() + 15) / 16 * 16;
+      write("out", f32, outputs);
+      if (l.getEpilogue() == Epilogue::logits)
+        write("maxima", f32, outputs / l.getTile());
       break;
+    }
     case Epilogue::geglu:
       activation("out", l.getParts()[0].getRows(), l.getOut().getF32(), l.getOut().getQ8(), true);
       break;

@@ -109,7 +109,7 @@ public:
     if (bool(h) != (l.getEpilogue() == Epilogue::heads) ||
         bool(l.getPerLayer()) != (l.getEpilogue() == Epilogue::per_layer) ||
         bool(l.getOut()) != (l.getEpilogue() == Epilogue::geglu) ||
-        (l.getSoftcap() && l.getEpilogue() != Epilogue::softcap)) // linear_c3
+        (l.getSoftcap() && l.getEpilogue() != Epilogue::logits)) // linear_c3
       return error() << "epilogue '" << stringifyEpilogue(l.getEpilogue())
                      << "' does not take these attributes";
     if (l.getRowsPerItem() <= 0) // linear_c4
@@ -139,7 +139,7 @@ public:
     };
     switch (l.getEpilogue()) {
     case Epilogue::store:
-    case Epilogue::softcap:
+    case Epilogue::logits:
       if (!positiveMultiple(tile, kLanes) || (rows + kLanes - 1) / kLanes * kLanes % tile)
         return bad();
       return success();

@@ -110,7 +110,7 @@ LogicalResult Lowering::lower(Operation *op) {
           return failure();
         hiddenBuffer = activations.lookup(o.getHidden()).f32;
         // The hidden rows are a stream for the gather of the logit rows.
-        ReturnOp::create(b, loc, ValueRange{logitsBuffer, hiddenBuffer}, b.getStrArrayAttr({"logits", "hidden"}));
+        ReturnOp::create(b, loc, ValueRange{logitsBuffer, hiddenBuffer, maximaBuffer}, b.getStrArrayAttr({"logits", "hidden", "logit_maxima"}));
         return success();
       })
       .Case([&](gemma::KvSharedOp o) {

@@ -127,7 +127,7 @@ private:
   DenseMap<Value, Value> kvs;
   DenseMap<Value, Prologue> prologues;            ///< by the norm whose only reader is one linear
   DenseMap<Value, std::pair<Value, Value>> choices; ///< route's ids to (router_idx, router_w) buffers
-  Value logitsBuffer, hiddenBuffer;
+  Value logitsBuffer, maximaBuffer, hiddenBuffer;
 };
 
 } // namespace g4::lower

@@ -64,6 +64,18 @@ void LinearKernel::store(Value first, Value n, Value item) {
                  }
                  t.storeStrip(v, out, {t.add(first, m), t.add(column0, column)});
                });
+  if (spec.getEpilogue() != Epilogue::logits)
+    return;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  t.forEach(t.index(0), n, 1, [&](Value m) {
+    Value row = t.add(first, m);
+    Value largest = t.loop(t.index(0), t.index(spec.getTile()), 16, {t.splat(-kInfinity)}, [&](Value k, ValueRange acc) -> TileBuilder::Values {
+      Value v = t.loadStrip(out, {row, t.add(column0, k)});
+      Value isNan = arith::CmpFOp::create(t.b, t.loc, arith::CmpFPredicate::UNO, v, v);
+      return {t.maxf(acc[0], t.select(isNan, t.splat(kInfinity), v))};
+    })[0];
+    t.store(t.reduceMax(largest), t.arg("maxima"), {row, item});
+  });
 }
 
 void LinearKernel::geglu(Value first, Value n, Value item) {
@@ -200,7 +212,7 @@ void LinearKernel::build() {
     input = t.activation("x");
   }
   int64_t outputs = spec.getParts()[0].getRows(), perBlock = (outputs + spec.getTile() - 1) / spec.getTile();
-  if (spec.getEpilogue() != Epilogue::store && spec.getEpilogue() != Epilogue::softcap)
+  if (spec.getEpilogue() != Epilogue::store && spec.getEpilogue() != Epilogue::logits)
     tileScratch = t.scratch({rows, spec.getTile()});
   if (HeadsAttr h = spec.getHeads()) {
     perBlock = (h.getQuery() ? h.getHeads() : 0) + (h.getKey() ? h.getKvHeads() : 0) + (h.getValue() ? h.getKvHeads() : 0);
@@ -222,7 +234,7 @@ void LinearKernel::build() {
     t.forEach(lo, hi, 1, [&](Value item) {
       switch (spec.getEpilogue()) {
       case Epilogue::store:
-      case Epilogue::softcap:
+      case Epilogue::logits:
         return store(first, n, item);
       case Epilogue::geglu:
         return geglu(first, n, item);

@@ -292,8 +292,9 @@ LogicalResult Lowering::lowerLogits(gemma::LogitsOp op) {
   putWeight(operands, 0, gguf::PartAttr::get(b.getContext(), op.getHeadAttr(), 0, head.getRows(), 0));
   int64_t padded = (head.getRows() + 15) / 16 * 16, tile = tileFor(padded);
   logitsBuffer = operands["out"] = buffer("logits", RowSet::logits, padded, b.getF32Type());
+  maximaBuffer = operands["maxima"] = buffer("logit_maxima", RowSet::logits, padded / tile, b.getF32Type());
   FloatAttr softcap = op.getSoftcap().isZero() ? FloatAttr() : op.getSoftcapAttr();
-  auto spec = LinearAttr::get(b.getContext(), head.getColumns(), int8, {head}, Epilogue::softcap, tile, kRowsPerItem, {}, {}, {}, {}, softcap);
+  auto spec = LinearAttr::get(b.getContext(), head.getColumns(), int8, {head}, Epilogue::logits, tile, kRowsPerItem, {}, {}, {}, {}, softcap);
   dispatch(spec, "linear_logits", operands, RowSet::logits, kRowsPerItem, padded / tile, op, head.getRows() * head.getColumns());
   return success();
 }

@@ -102,8 +102,8 @@ private:
     for (Slot &slot : slots_) {
       if (!slot.logitRow)
         continue;
-      const auto logits = output.logits.subspan(*slot.logitRow * vocabulary, vocabulary);
-      if (Status status = slot.decoder.next(logits, slot.history); !status.ok()) {
+      const text::LogitRow row = logitRow(output, *slot.logitRow, vocabulary);
+      if (Status status = slot.decoder.next(row, slot.history); !status.ok()) {
         slot.decoder.end(Finish::kCancelled);
         finish(slot, status);
       } else {

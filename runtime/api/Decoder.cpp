@@ -41,9 +41,9 @@ bool Decoder::pass(int32_t token) {
   return !request_->onText || request_->onText(text);
 }
 
-Status Decoder::next(std::span<const float> logits, std::vector<int32_t> &history) {
+Status Decoder::next(const text::LogitRow &row, std::vector<int32_t> &history) {
   const auto allowed = request_->suppress ? model_->sampleable->words() : std::span<const uint32_t>();
-  G4_ASSIGN_OR_RETURN(const int32_t token, sampler_.sample(logits, history, allowed));
+  G4_ASSIGN_OR_RETURN(const int32_t token, sampler_.sample(row, history, allowed));
   out_.ids.push_back(token);
   history.push_back(token);
   const auto &stopTokens = model_->stopTokens;

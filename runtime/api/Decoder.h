@@ -15,7 +15,7 @@ public:
   bool done() const { return done_; }
   /// Chooses the next token from a row of logits, appends it to `history` (all ids before it) and passes its
   /// text on. Call while not done.
-  Status next(std::span<const float> logits, std::vector<int32_t> &history);
+  Status next(const text::LogitRow &row, std::vector<int32_t> &history);
   void end(Finish reason);
   /// Passes on what text was held back. Call once, last.
   Generation finish();

@@ -22,11 +22,37 @@ struct Model::Impl {
   Status needTokenizer() const;
 };
 
+/// Row `row` of a step's logits, borrowed as the output is.
+inline text::LogitRow logitRow(const engine::StepOutput &output, size_t row, size_t vocabulary) {
+  const size_t tiles = output.tile ? vocabulary / output.tile : 0;
+  return {output.logits.subspan(row * vocabulary, vocabulary), output.maxima.subspan(row * tiles, tiles),
+          output.tile};
+}
+
+/// A row of logits that outlives its step.
+class KeptRow {
+public:
+  bool empty() const { return logits_.empty(); }
+  void clear() { logits_.clear(); }
+  text::LogitRow row() const { return {logits_, maxima_, tile_}; }
+  void keep(const text::LogitRow &row) {
+    if (row.logits.data() == logits_.data())
+      return;
+    logits_.assign(row.logits.begin(), row.logits.end());
+    maxima_.assign(row.maxima.begin(), row.maxima.end());
+    tile_ = row.tile;
+  }
+
+private:
+  std::vector<float> logits_, maxima_;
+  size_t tile_ = 0;
+};
+
 struct Session::Impl {
   Model::Impl &model;
   kv::SeqId seq;
   std::vector<int32_t> history;   // all ids, those of the prompt included
-  std::vector<float> logits;      // [vocabulary] of the last row that had any; empty: none yet
+  KeptRow logits; // of the last row fed that had any; empty: none yet. Stale while a token is pending
   std::optional<int32_t> pending; // sampled, not yet in the K/V
 };
 

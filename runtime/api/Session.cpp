@@ -19,8 +19,11 @@ engine::Want wanted(Want want) {
   return engine::Want::kAll;
 }
 
-/// Runs `ids` through the engine; keeps the last logits and the history.
-Status feedIds(Session::Impl &session, const FeedRequest &request) {
+/// Gets the last row of each step that has logits, borrowed until the next step.
+using OnLast = std::function<void(const text::LogitRow &row)>;
+
+/// Runs `ids` through the engine; keeps the history.
+Status feedIds(Session::Impl &session, const FeedRequest &request, const OnLast &onLast) {
   engine::Engine &engine = *session.model.engine;
   const size_t vocabulary = engine.limits().vocabulary;
   const uint32_t total = uint32_t(request.ids.size());
@@ -28,8 +31,7 @@ Status feedIds(Session::Impl &session, const FeedRequest &request) {
     const auto done = request.ids.subspan(first, rows);
     session.history.insert(session.history.end(), done.begin(), done.end());
     if (!output.logits.empty()) {
-      const auto last = output.logits.last(vocabulary);
-      session.logits.assign(last.begin(), last.end());
+      onLast(logitRow(output, output.logits.size() / vocabulary - 1, vocabulary));
       if (request.onLogits)
         G4_RETURN_IF_ERROR(request.onLogits(output.logits));
     }
@@ -45,7 +47,7 @@ Status feedIds(Session::Impl &session, const FeedRequest &request) {
 }
 
 /// Feeds the token that was sampled last, if it is not in the K/V yet.
-Status feedPending(Session::Impl &session, Want want) {
+Status feedPending(Session::Impl &session, Want want, const OnLast &onLast) {
   if (!session.pending)
     return {};
   const int32_t token = *session.pending;
@@ -54,7 +56,7 @@ Status feedPending(Session::Impl &session, Want want) {
   FeedRequest request;
   request.ids = {&token, 1};
   request.want = want;
-  Status status = feedIds(session, request);
+  Status status = feedIds(session, request, onLast);
   if (status.ok())
     session.pending.reset();
   else if (session.history.size() == before)
@@ -67,15 +69,19 @@ Result<Generation> generateIds(Session::Impl &session, const GenerateRequest &re
   if (session.logits.empty())
     return invalidArgument("nothing to go on from: feed a prompt first");
   G4_ASSIGN_OR_RETURN(auto decoder, Decoder::create(session.model, request));
+  text::LogitRow row = session.logits.row();
   while (!decoder.done()) {
     if (session.pending) {
       if (*engine.length(session.seq) >= engine.limits().contextTokens) {
         decoder.end(Finish::kContext);
         break;
       }
-      G4_RETURN_IF_ERROR(feedPending(session, Want::kLast));
+      G4_RETURN_IF_ERROR(feedPending(session, Want::kLast, [&](const text::LogitRow &last) { row = last; }));
     }
-    G4_RETURN_IF_ERROR(decoder.next(session.logits, session.history));
+    if (Status status = decoder.next(row, session.history); !status.ok()) {
+      session.logits.keep(row); // for another try
+      return status;
+    }
     session.pending = session.history.back();
   }
   return decoder.finish();
@@ -95,9 +101,10 @@ Status Session::feed(const FeedRequest &request) {
   return guarded([&]() -> Status {
     if (request.ids.empty())
       return invalidArgument("an empty prompt");
-    G4_RETURN_IF_ERROR(feedPending(*impl_, Want::kNothing));
+    const OnLast keep = [&](const text::LogitRow &row) { impl_->logits.keep(row); };
+    G4_RETURN_IF_ERROR(feedPending(*impl_, Want::kNothing, keep));
     impl_->logits.clear();
-    return feedIds(*impl_, request);
+    return feedIds(*impl_, request, keep);
   });
 }
 

@@ -26,7 +26,8 @@ struct Engine::Impl {
   Weights weights;
   Descriptors descriptors;
   std::unique_ptr<device::Memory> arena;
-  const fb::Output *logits = nullptr, *hidden = nullptr;
+  const fb::Output *logits = nullptr, *hidden = nullptr, *maxima = nullptr;
+  uint32_t tile = 0; // logits to each of the maxima
 
   std::vector<void *> addresses;                        // all dispatches' bindings, in order
   std::vector<device::Launch> launches;                 // [dispatches]; `items` changes with each step
@@ -168,13 +169,20 @@ Status Engine::Impl::bindProgram() {
       logits = output;
     if (output->name()->string_view() == "hidden")
       hidden = output;
+    if (output->name()->string_view() == "logit_maxima")
+      maxima = output;
   }
   if (!logits || !hidden)
     return dataLoss("program 'step' lacks the output 'logits' or 'hidden'");
-  for (auto [output, columns] : {std::pair(logits, limits.vocabulary), std::pair(hidden, limits.hidden)})
-    if (output->columns() != columns || // output spans have no gaps
-        program->buffers()->Get(output->buffer())->row_bytes() != uint64_t(columns) * sizeof(float))
-      return dataLoss("program 'step' has outputs of the wrong width");
+  const auto fits = [&](const fb::Output *output, uint32_t columns) { // output spans have no gaps
+    return output->columns() == columns &&
+           program->buffers()->Get(output->buffer())->row_bytes() == uint64_t(columns) * sizeof(float);
+  };
+  if (maxima)
+    tile = limits.vocabulary / maxima->columns();
+  if (!fits(logits, limits.vocabulary) || !fits(hidden, limits.hidden) ||
+      (maxima && (limits.vocabulary % maxima->columns() || !fits(maxima, maxima->columns()))))
+    return dataLoss("program 'step' has outputs of the wrong width");
   return {};
 }
 
@@ -357,8 +365,10 @@ Result<StepOutput> Engine::run(const Step &step, const TapFn &onTap) {
   impl.counters.rows += step.tokens.size();
   impl.counters.tailRows += step.tailRows.size();
   impl.counters.logitRows += step.logitRows.size();
-  return StepOutput{impl.output(impl.logits, uint32_t(step.logitRows.size())),
-                    impl.output(impl.hidden, uint32_t(step.tailRows.size()))};
+  const auto logitRows = uint32_t(step.logitRows.size());
+  return StepOutput{impl.output(impl.logits, logitRows),
+                    impl.output(impl.hidden, uint32_t(step.tailRows.size())),
+                    impl.maxima ? impl.output(impl.maxima, logitRows) : std::span<const float>(), impl.tile};
 }
 
 const EngineLimits &Engine::limits() const { return impl_->limits; }

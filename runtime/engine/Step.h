@@ -26,6 +26,10 @@ struct Step {
 struct StepOutput {
   std::span<const float> logits; ///< [logit rows, vocabulary], row-major, after the softcap
   std::span<const float> hidden; ///< [tail rows, hidden], row-major, after the final norm
+  /// [logit rows, vocabulary / tile], row-major: the largest of each `tile` logits of a row, +inf where one
+  /// is NaN. Empty when the program does not give them.
+  std::span<const float> maxima;
+  uint32_t tile = 0;
 };
 
 /// Work done since the engine was made.

@@ -45,5 +45,11 @@ enum Count : uint32_t {
 // sequence and rope angles, which are stored by row.
 //
 // K/V of one layer: pages as KvLayout.h says.
+//
+// Outputs, by name, f32, one row for each row of their set and no gaps:
+//   logits          [logits, vocabulary]
+//   hidden          [tail, hidden]      after the final norm
+//   logit_maxima    [logits, n]         the largest of each vocabulary / n logits in turn; a NaN counts as +inf.
+//                                       A program may go without.
 
 } // namespace g4::module

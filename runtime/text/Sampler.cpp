@@ -13,9 +13,24 @@ namespace {
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
+// Up to a 32nd of the vocabulary it pays to look for the best tokens one by one instead of ranking all.
+constexpr size_t kFew = 32;
+
 bool isAllowed(std::span<const uint32_t> allowed, size_t id) {
   return allowed.empty() || (allowed[id / 32] >> (id % 32) & 1);
 }
+
+bool isUsable(float logit) { return logit < std::numeric_limits<float>::infinity(); } // false for a NaN
+
+Status unusable(size_t id, float logit) {
+  return internalError("the logit of token " + std::to_string(id) + " is " +
+                       (std::isnan(logit) ? "NaN" : "infinite"));
+}
+
+/// The ranking of candidates: by logit, of equals the lowest id.
+constexpr auto better = [](const auto &a, const auto &b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+};
 
 } // namespace
 
@@ -49,108 +64,169 @@ Result<Sampler> Sampler::create(SamplingOptions options) {
   return Sampler(std::move(options));
 }
 
-Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const int32_t> history,
+Result<int32_t> Sampler::sample(const LogitRow &row, std::span<const int32_t> history,
                                 std::span<const uint32_t> allowed) {
-  if (logits.empty() || logits.size() > kMaxTokens)
-    return invalidArgument("a row of logits has " + std::to_string(logits.size()) + " entries");
-  if (!allowed.empty() && allowed.size() != (logits.size() + 31) / 32)
+  const size_t vocabulary = row.logits.size();
+  if (vocabulary == 0 || vocabulary > kMaxTokens)
+    return invalidArgument("a row of logits has " + std::to_string(vocabulary) + " entries");
+  if (!allowed.empty() && allowed.size() != (vocabulary + 31) / 32)
     return invalidArgument("the token mask has " + std::to_string(allowed.size()) + " words for " +
-                           std::to_string(logits.size()) + " logits");
+                           std::to_string(vocabulary) + " logits");
+  if (!row.maxima.empty() && (row.tile == 0 || (vocabulary + row.tile - 1) / row.tile != row.maxima.size()))
+    return invalidArgument(std::to_string(row.maxima.size()) + " maxima of " + std::to_string(row.tile) +
+                           " logits each for " + std::to_string(vocabulary) + " logits");
   try {
-    G4_RETURN_IF_ERROR(collect(logits, allowed));
-    G4_RETURN_IF_ERROR(adjust(history, logits.size()));
+    G4_RETURN_IF_ERROR(adjust(row.logits, history, allowed));
     candidates_.clear();
-    for (size_t id = 0; id < row_.size(); ++id)
-      if (row_[id] != kExcluded)
-        candidates_.push_back({row_[id], int32_t(id)});
+    // Top-k asks for one token more than it keeps: whether any is cut decides the order of the others.
+    const bool greedy = options_.temperature == 0;
+    const size_t wanted = greedy ? 1 : options_.topK > 0 ? size_t(options_.topK) + 1 : vocabulary;
+    if (!row.maxima.empty() && wanted <= vocabulary / kFew)
+      G4_RETURN_IF_ERROR(collectBest(row, allowed, wanted));
+    else
+      G4_RETURN_IF_ERROR(collectAll(row.logits, allowed));
     if (candidates_.empty())
       return invalidArgument("every token is excluded: by the mask, by logit bias or by logits of -inf");
-    if (options_.temperature == 0) {
-      const auto best =
-          std::max_element(candidates_.begin(), candidates_.end(), // the first of equals
-                           [](const Candidate &a, const Candidate &b) { return a.logit < b.logit; });
-      return best->id;
-    }
-    return draw(truncate());
+    if (greedy)
+      return std::min_element(candidates_.begin(), candidates_.end(), better)->id;
+    truncate();
+    return draw();
   } catch (const std::bad_alloc &) {
-    return resourceExhausted("no memory to sample from " + std::to_string(logits.size()) + " logits");
+    return resourceExhausted("no memory to sample from " + std::to_string(vocabulary) + " logits");
   }
 }
 
-Status Sampler::collect(std::span<const float> logits, std::span<const uint32_t> allowed) {
-  row_.assign(logits.begin(), logits.end());
-  for (size_t id = 0; id < row_.size(); ++id) {
+Status Sampler::adjust(std::span<const float> logits, std::span<const int32_t> history,
+                       std::span<const uint32_t> allowed) {
+  const bool penalties =
+      options_.repetitionPenalty != 1 || options_.presencePenalty != 0 || options_.frequencyPenalty != 0;
+  if (!penalties && options_.logitBias.empty())
+    return {};
+  if (changeOf_.size() != logits.size())
+    changeOf_.assign(logits.size(), 0);
+  else
+    for (const Change &change : changes_)
+      changeOf_[size_t(change.id)] = 0;
+  changes_.clear();
+  const auto change = [&](int32_t id) -> Change & {
+    uint32_t &index = changeOf_[size_t(id)];
+    if (!index) {
+      changes_.push_back({isAllowed(allowed, size_t(id)) ? logits[size_t(id)] : kExcluded, id, 0});
+      index = uint32_t(changes_.size());
+    }
+    return changes_[index - 1];
+  };
+  for (auto [id, bias] : options_.logitBias) {
+    if (size_t(id) >= logits.size())
+      return invalidArgument("logit bias for token " + std::to_string(id) + ", but the vocabulary has " +
+                             std::to_string(logits.size()) + " tokens");
+    change(id).logit += bias;
+  }
+  if (!penalties)
+    return {};
+  if (options_.penaltyWindow >= 0 && size_t(options_.penaltyWindow) < history.size())
+    history = history.last(size_t(options_.penaltyWindow));
+  for (int32_t id : history)
+    if (id >= 0 && size_t(id) < logits.size())
+      ++change(id).occurred;
+  for (auto &[logit, id, occurred] : changes_)
+    if (occurred) {
+      logit = logit > 0 ? logit / options_.repetitionPenalty : logit * options_.repetitionPenalty;
+      logit -= options_.presencePenalty + options_.frequencyPenalty * float(occurred);
+    }
+  return {};
+}
+
+Status Sampler::collectAll(std::span<const float> logits, std::span<const uint32_t> allowed) {
+  for (size_t id = 0; id < logits.size(); ++id) {
     if (!isAllowed(allowed, id))
-      row_[id] = kExcluded;
-    else if (std::isnan(row_[id]) || row_[id] == std::numeric_limits<float>::infinity())
-      return internalError("the logit of token " + std::to_string(id) + " is " +
-                           (std::isnan(row_[id]) ? "NaN" : "infinite"));
+      continue;
+    if (!isUsable(logits[id]))
+      return unusable(id, logits[id]);
+    const float logit = isChanged(id) ? changes_[changeOf_[id] - 1].logit : logits[id];
+    if (logit != kExcluded)
+      candidates_.push_back({logit, int32_t(id)});
   }
   return {};
 }
 
-Status Sampler::adjust(std::span<const int32_t> history, size_t vocabulary) {
-  for (auto [id, bias] : options_.logitBias) {
-    if (size_t(id) >= vocabulary)
-      return invalidArgument("logit bias for token " + std::to_string(id) + ", but the vocabulary has " +
-                             std::to_string(vocabulary) + " tokens");
-    row_[size_t(id)] += bias;
+Status Sampler::collectBest(const LogitRow &row, std::span<const uint32_t> allowed, size_t wanted) {
+  // Candidates are a heap whose first is the worst: once there are enough, a better one takes its place.
+  float least = kExcluded; // nothing below it is one of the best
+  const auto offer = [&](Candidate candidate) {
+    if (candidates_.size() == wanted) {
+      if (!better(candidate, candidates_.front()))
+        return;
+      std::pop_heap(candidates_.begin(), candidates_.end(), better);
+      candidates_.pop_back();
+    }
+    candidates_.push_back(candidate);
+    std::push_heap(candidates_.begin(), candidates_.end(), better);
+    if (candidates_.size() == wanted)
+      least = candidates_.front().logit;
+  };
+  for (const Change &change : changes_)
+    if (change.logit != kExcluded) {
+      if (const float logit = row.logits[size_t(change.id)]; !isUsable(logit))
+        return unusable(size_t(change.id), logit);
+      offer({change.logit, change.id});
+    }
+
+  // So are the tiles, each as good as the best token that it can hold, but the best comes first.
+  tiles_.clear();
+  for (size_t i = 0; i < row.maxima.size(); ++i)
+    tiles_.push_back({row.maxima[i], int32_t(i * row.tile)});
+  const auto worse = [](const Candidate &a, const Candidate &b) { return better(b, a); };
+  std::make_heap(tiles_.begin(), tiles_.end(), worse);
+  while (!tiles_.empty() && (candidates_.size() < wanted || better(tiles_.front(), candidates_.front()))) {
+    const size_t first = size_t(tiles_.front().id);
+    std::pop_heap(tiles_.begin(), tiles_.end(), worse);
+    tiles_.pop_back();
+    for (size_t id = first, end = std::min(first + row.tile, row.logits.size()); id < end; ++id) {
+      const float logit = row.logits[id];
+      if (logit < least || !isAllowed(allowed, id)) // a NaN goes on
+        continue;
+      if (!isUsable(logit))
+        return unusable(id, logit);
+      if (logit != kExcluded && !isChanged(id))
+        offer({logit, int32_t(id)});
+    }
   }
-  if (options_.repetitionPenalty == 1 && options_.presencePenalty == 0 && options_.frequencyPenalty == 0)
-    return {};
-  if (options_.penaltyWindow >= 0 && size_t(options_.penaltyWindow) < history.size())
-    history = history.last(size_t(options_.penaltyWindow));
-  recent_.clear();
-  for (int32_t id : history)
-    if (id >= 0 && size_t(id) < vocabulary)
-      recent_.push_back(id);
-  std::sort(recent_.begin(), recent_.end());
-  for (auto it = recent_.begin(); it != recent_.end();) {
-    const auto end = std::upper_bound(it, recent_.end(), *it);
-    float &logit = row_[size_t(*it)];
-    logit = logit > 0 ? logit / options_.repetitionPenalty : logit * options_.repetitionPenalty;
-    logit -= options_.presencePenalty + options_.frequencyPenalty * float(end - it);
-    it = end;
-  }
+  if (candidates_.size() < wanted)
+    std::sort(candidates_.begin(), candidates_.end(),
+              [](const Candidate &a, const Candidate &b) { return a.id < b.id; });
   return {};
 }
 
 void Sampler::sortBest(size_t count) {
-  const auto better = [](const Candidate &a, const Candidate &b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  };
   const auto middle = candidates_.begin() + ptrdiff_t(count);
   if (count < candidates_.size())
     std::nth_element(candidates_.begin(), middle, candidates_.end(), better);
   std::sort(candidates_.begin(), middle, better);
 }
 
-size_t Sampler::truncate() {
-  const size_t all = candidates_.size();
-  size_t count = options_.topK > 0 ? std::min(all, size_t(options_.topK)) : all;
-  if (count == all && options_.topP == 1 && options_.minP == 0)
-    return all;
-  const bool cut = count < all;
-  if (cut)
-    sortBest(count);
-
-  const auto kept = std::span(candidates_).first(count);
+void Sampler::truncate() {
+  const bool cut = options_.topK > 0 && size_t(options_.topK) < candidates_.size();
+  if (cut) {
+    sortBest(size_t(options_.topK));
+    candidates_.resize(size_t(options_.topK));
+  }
+  const size_t count = candidates_.size();
   float highest = kExcluded;
-  for (const Candidate &c : kept)
+  for (const Candidate &c : candidates_)
     highest = std::max(highest, c.logit);
-  const auto weight = [&](const Candidate &c) {
-    return std::exp((double(c.logit) - highest) / double(options_.temperature));
-  };
+  double total = 0;
+  for (Candidate &c : candidates_) {
+    c.weight = std::exp((double(c.logit) - highest) / double(options_.temperature));
+    total += c.weight;
+  }
 
   // min-p compares with the best token only, so it and top-p can be applied in either order.
-  size_t minCount = count;
+  size_t kept = count;
   if (options_.minP > 0)
-    minCount = size_t(std::count_if(kept.begin(), kept.end(),
-                                    [&](const Candidate &c) { return weight(c) >= double(options_.minP); }));
+    kept = size_t(std::count_if(candidates_.begin(), candidates_.end(),
+                                [&](const Candidate &c) { return c.weight >= double(options_.minP); }));
   if (options_.topP < 1) {
-    double total = 0;
-    for (const Candidate &c : kept)
-      total += weight(c);
     const double wanted = total * double(options_.topP);
     // The best few tokens nearly always hold the mass: sort more only when they do not.
     size_t sorted = cut ? count : 0, taken = 0;
@@ -158,37 +234,30 @@ size_t Sampler::truncate() {
     while (taken < count && sum < wanted) {
       if (taken == sorted)
         sortBest(sorted = std::min(count, std::max<size_t>(256, sorted * 8)));
-      sum += weight(candidates_[taken++]);
+      sum += candidates_[taken++].weight;
     }
-    return std::min(std::max<size_t>(taken, 1), minCount);
+    kept = std::min(std::max<size_t>(taken, 1), kept);
+  } else if (!cut && kept < count) {
+    sortBest(kept);
   }
-  if (!cut && minCount < count)
-    sortBest(minCount);
-  return minCount;
+  candidates_.resize(kept);
 }
 
-int32_t Sampler::draw(size_t count) {
-  const auto kept = std::span(candidates_).first(count);
-  float highest = kExcluded;
-  for (const Candidate &c : kept)
-    highest = std::max(highest, c.logit);
-  const auto weight = [&](const Candidate &c) {
-    return std::exp((double(c.logit) - highest) / double(options_.temperature));
-  };
+int32_t Sampler::draw() {
   double total = 0;
-  for (const Candidate &c : kept)
-    total += weight(c);
+  for (const Candidate &c : candidates_)
+    total += c.weight;
   double rest = random_.next() * total;
-  for (const Candidate &c : kept) {
-    rest -= weight(c);
+  for (const Candidate &c : candidates_) {
+    rest -= c.weight;
     if (rest < 0)
       return c.id;
   }
   // Rounding left a crumb: the last token that has any weight.
-  for (size_t i = count; i-- > 0;)
-    if (weight(kept[i]) > 0)
-      return kept[i].id;
-  return kept[0].id;
+  for (size_t i = candidates_.size(); i-- > 0;)
+    if (candidates_[i].weight > 0)
+      return candidates_[i].id;
+  return candidates_[0].id;
 }
 
 } // namespace g4::text

@@ -46,6 +46,15 @@ struct SampleRandom {
   double next(); ///< in [0, 1)
 };
 
+/// The logits of one position.
+struct LogitRow {
+  std::span<const float> logits; ///< [vocabulary], after softcap; -inf excludes a token
+  /// None of the first `tile` logits is above maxima[0], none of the next above maxima[1], and so on, where a
+  /// NaN counts as +inf. Spares the sampler what cannot matter; empty: it looks at every logit.
+  std::span<const float> maxima = {};
+  size_t tile = 0;
+};
+
 /// One sequence's sampler. Not thread safe; one per sequence. Equal logits always rank by id, the lowest
 /// first.
 class Sampler {
@@ -53,13 +62,12 @@ public:
   /// Errors: kInvalidArgument naming the option that is out of its range.
   static Result<Sampler> create(SamplingOptions options);
 
-  /// The next token.
-  /// `logits`:  [vocabulary], after softcap. -inf excludes a token.
+  /// The next token; the same with maxima and without.
   /// `history`: the tokens so far, prompt included, for the penalties; ids out of range are ignored.
   /// `allowed`: a TokenBitmask's words, one bit per token, or empty for all; others are never chosen.
   /// Errors: kInternal (a logit of an allowed token is NaN or +inf), kInvalidArgument (no token is left, or
-  /// the mask or a bias id does not fit the vocabulary).
-  Result<int32_t> sample(std::span<const float> logits, std::span<const int32_t> history,
+  /// the mask, a bias id or the maxima do not fit the vocabulary).
+  Result<int32_t> sample(const LogitRow &row, std::span<const int32_t> history,
                          std::span<const uint32_t> allowed = {});
 
   const SamplingOptions &options() const { return options_; }
@@ -70,23 +78,36 @@ private:
   struct Candidate {
     float logit;
     int32_t id;
+    double weight = 0; ///< its probability, times the same for all
+  };
+  struct Change {
+    float logit; ///< what the token's logit becomes
+    int32_t id;
+    uint32_t occurred; ///< in the history, as far as penalties look
   };
   explicit Sampler(SamplingOptions options) : options_(std::move(options)), random_{options_.seed, 0} {}
 
-  Status collect(std::span<const float> logits, std::span<const uint32_t> allowed);
-  Status adjust(std::span<const int32_t> history, size_t vocabulary);
+  /// Applies bias and penalties: fills `changes_`.
+  Status adjust(std::span<const float> logits, std::span<const int32_t> history,
+                std::span<const uint32_t> allowed);
+  bool isChanged(size_t id) const { return !changes_.empty() && changeOf_[id]; }
+  /// Every token that is not excluded, by id.
+  Status collectAll(std::span<const float> logits, std::span<const uint32_t> allowed);
+  /// The best `wanted` of them in any order, or all of them by id where there are fewer.
+  Status collectBest(const LogitRow &row, std::span<const uint32_t> allowed, size_t wanted);
   /// Sorts the first `count` candidates, best first; the others stay behind them in any order.
   void sortBest(size_t count);
-  /// How many of the best candidates the truncating steps keep; those are sorted unless it is all of them.
-  size_t truncate();
-  int32_t draw(size_t count);
+  /// Gives candidates their weights and drops those that the truncating steps do not keep. The others are
+  /// sorted unless none is dropped.
+  void truncate();
+  int32_t draw();
 
   SamplingOptions options_;
   SampleRandom random_;
   // Kept between calls to keep their memory.
-  std::vector<Candidate> candidates_;
-  std::vector<float> row_;
-  std::vector<int32_t> recent_;
+  std::vector<Candidate> candidates_, tiles_;
+  std::vector<Change> changes_;
+  std::vector<uint32_t> changeOf_; // [vocabulary] 1 + index in changes_, or 0
 };
 
 } // namespace g4::text

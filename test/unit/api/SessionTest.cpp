@@ -98,6 +98,45 @@ TEST_F(SessionTest, ResumingKeepsTheCommonPrefix) {
   EXPECT_EQ((*open()->newSession())->hold().code(), Code::kInvalidArgument);
 }
 
+TEST_F(SessionTest, LogitsOutliveOtherSessionsStepsAndFailedAttempts) {
+  // Whether a penalty of 1.0005 moves the best token behind the next, a quarter below, depends on how large
+  // the logits are: those of one token are small enough, those of three are not.
+  GenerateRequest request = greedy(1);
+  request.sampling.repetitionPenalty = 1.0005f;
+  GenerateRequest excluded = greedy(1);
+  for (int32_t id = 0; id <= kBestUnsuppressed; ++id)
+    excluded.sampling.logitBias.push_back({id, -std::numeric_limits<float>::infinity()});
+  const std::vector<int32_t> one(1, kBest), three(3, kBest);
+  auto model = open({.maxSessions = 2});
+  auto session = model->newSession(), other = model->newSession();
+  const auto interrupt = [&](std::span<const int32_t> ids) {
+    const auto kept = (*other)->resume(ids);
+    ASSERT_TRUE(kept.ok());
+    ASSERT_TRUE((*other)->feed({.ids = ids.subspan(*kept)}).ok());
+  };
+  ASSERT_TRUE((*session)->feed({.ids = one}).ok());
+  interrupt(three);
+  EXPECT_EQ((*session)->generate(excluded).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ((*other)->generate(request)->ids, std::vector<int32_t>{kBest - 1});
+  EXPECT_EQ((*session)->generate(request)->ids, std::vector<int32_t>{kBest});
+  // The same with logits that generate() computed.
+  EXPECT_EQ((*session)->generate(excluded).status().code(), Code::kInvalidArgument);
+  interrupt(one);
+  EXPECT_EQ((*session)->generate(request)->ids, std::vector<int32_t>{kBest - 1}); // two are too many as well
+}
+
+TEST_F(SessionTest, ArtifactsWithoutMaximaServeAndWrongOnesAreRefused) {
+  write({.object = G4_TOY_10, .maximaColumns = 0});
+  auto model = open();
+  auto session = model->newSession();
+  ASSERT_TRUE((*session)->feed({.ids = prompt}).ok());
+  EXPECT_EQ((*session)->generate(greedy(2))->ids, std::vector<int32_t>(2, kBest));
+  for (uint32_t columns : {3, 5, 64}) {
+    write({.object = G4_TOY_10, .maximaColumns = columns});
+    EXPECT_EQ(Model::open(path, {}).status().code(), Code::kDataLoss) << columns;
+  }
+}
+
 TEST_F(SessionTest, TheContextEndsAGeneration) {
   auto model = open({.contextTokens = 8});
   auto session = model->newSession();

@@ -90,6 +90,10 @@ TEST_F(EngineTest, AsFewTailAndLogitRowsAreComputedAsAreWanted) {
     expectHidden(*output, i, ids, rows.tail[i]);
   EXPECT_EQ(output->logits[0], toyHidden(ids, 17).window + 10 * toyHidden(ids, 17).all);
   EXPECT_EQ(output->logits[kToyVocabulary], toyHidden(ids, 39).window + 10 * toyHidden(ids, 39).all);
+  ASSERT_EQ(output->tile, 8u);
+  ASSERT_EQ(output->maxima.size(), output->logits.size() / 8);
+  for (size_t i = 0; i < output->maxima.size(); ++i) // the toy's logits rise with the id
+    EXPECT_EQ(output->maxima[i], output->logits[8 * i + 7]);
   const StepCounters &counters = engine->counters();
   EXPECT_EQ(counters.rows, 40u);
   EXPECT_EQ(counters.tailRows, 4u);

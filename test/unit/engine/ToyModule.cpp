@@ -11,7 +11,7 @@ namespace g4::engine {
 namespace {
 
 using namespace module::fb;
-constexpr uint32_t kBufferX = 0, kBufferHidden = 1, kBufferLogits = 2, kBufferRoute = 3;
+constexpr uint32_t kBufferX = 0, kBufferHidden = 1, kBufferLogits = 2, kBufferRoute = 3, kBufferMaxima = 4;
 
 std::unique_ptr<BindingT> bind(BindingKind kind, uint32_t index) {
   auto binding = std::make_unique<BindingT>();
@@ -66,7 +66,7 @@ void addOutput(ProgramT &program, const char *name, uint32_t buffer, uint32_t co
   program.outputs.push_back(std::move(output));
 }
 
-std::unique_ptr<ProgramT> stepProgram() {
+std::unique_ptr<ProgramT> stepProgram(uint32_t maximaColumns) {
   auto program = std::make_unique<ProgramT>();
   program->name = "step";
   program->max_rows = program->max_tail_rows = kToyMaxRows;
@@ -75,8 +75,11 @@ std::unique_ptr<ProgramT> stepProgram() {
   addBuffer(*program, "hidden", RowSet::tail, 4 * kToyHidden, kToyMaxRows);
   addBuffer(*program, "logits", RowSet::logits, 4 * kToyVocabulary, kToyMaxLogitRows);
   addBuffer(*program, "route", RowSet::rows, 4, kToyMaxRows);
+  addBuffer(*program, "logit_maxima", RowSet::logits, 4 * std::max(maximaColumns, 4u), kToyMaxLogitRows);
   addOutput(*program, "logits", kBufferLogits, kToyVocabulary);
   addOutput(*program, "hidden", kBufferHidden, kToyHidden);
+  if (maximaColumns)
+    addOutput(*program, "logit_maxima", kBufferMaxima, maximaColumns);
 
   auto embed =
       dispatch(0, RowSet::rows, false, 1000, bind(Slot::counts), bind(Slot::tokens), bind(Slot::positions),
@@ -96,9 +99,9 @@ std::unique_ptr<ProgramT> stepProgram() {
                          bind(Slot::blocks_global), bind(BindingKind::kv, 0), bind(BindingKind::kv, 1),
                          bind(Slot::rope_sliding), bind(BindingKind::arena, kBufferHidden));
   addTap(*attend, "h_norm", kToyHidden, Element::f32);
-  auto logits =
-      dispatch(2, RowSet::logits, true, 10, bind(Slot::logit_map), bind(BindingKind::arena, kBufferHidden),
-               bind(BindingKind::weight, 0), bind(BindingKind::arena, kBufferLogits));
+  auto logits = dispatch(2, RowSet::logits, true, 10, bind(Slot::logit_map),
+                         bind(BindingKind::arena, kBufferHidden), bind(BindingKind::weight, 0),
+                         bind(BindingKind::arena, kBufferLogits), bind(BindingKind::arena, kBufferMaxima));
   program->dispatches.push_back(std::move(embed));
   program->dispatches.push_back(std::move(route));
   program->dispatches.push_back(std::move(attend));
@@ -147,7 +150,7 @@ Status writeToyModule(const std::string &path, const ToyOptions &options) {
   module.weights_missing = options.weightsMissing;
   module.facts = facts();
   module.kernels = {"toy_embed", "toy_attend", "toy_logits", "toy_route"};
-  module.programs.push_back(stepProgram());
+  module.programs.push_back(stepProgram(options.maximaColumns));
   for (uint32_t layer : {0u, 1u}) {
     auto kv = std::make_unique<KvLayerT>();
     kv->layer = layer;

@@ -14,6 +14,7 @@ struct ToyOptions {
   bool weightsMissing = false;
   std::string weightLayout = "vector";
   std::vector<std::string> features = {}; ///< that the code variant says it needs
+  uint32_t maximaColumns = 4;             ///< of the output logit_maxima; 0: there is none
 };
 
 inline constexpr uint32_t kToyVocabulary = 32, kToyHidden = 4, kToyWindow = 100, kToyMaxRows = 96,

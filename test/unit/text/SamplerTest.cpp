@@ -21,7 +21,7 @@ Sampler make(SamplingOptions options) {
 
 int32_t pick(Sampler &sampler, const std::vector<float> &logits, const std::vector<int32_t> &history = {},
              std::span<const uint32_t> allowed = {}) {
-  auto id = sampler.sample(logits, history, allowed);
+  auto id = sampler.sample({logits}, history, allowed);
   EXPECT_TRUE(id.ok()) << id.status().message();
   return id.ok() ? *id : -1;
 }
@@ -120,7 +120,7 @@ TEST(SamplerTest, PenaltyWindowLimitsTheHistory) {
 TEST(SamplerTest, LogitBiasMovesAndExcludesTokens) {
   Sampler sampler = make({.logitBias = {{0, 2.f}, {2, -kInf}}, .temperature = 0});
   EXPECT_EQ(pick(sampler, {1, 2, 9}), 0);
-  EXPECT_FALSE(sampler.sample(std::vector<float>{1, 2}, {}).ok()); // id 2 does not exist
+  EXPECT_FALSE(sampler.sample({std::vector<float>{1, 2}}, {}).ok()); // id 2 does not exist
 }
 
 TEST(SamplerTest, MaskedTokensAreNeverChosen) {
@@ -134,22 +134,22 @@ TEST(SamplerTest, MaskedTokensAreNeverChosen) {
   Sampler random = make({});
   for (int i = 0; i < 1000; ++i)
     EXPECT_NE(pick(random, logits, {}, mask.words()), 33);
-  EXPECT_FALSE(greedy.sample(std::vector<float>(80, 0.f), {}, mask.words()).ok()); // a mask of another size
+  EXPECT_FALSE(greedy.sample({std::vector<float>(80, 0.f)}, {}, mask.words()).ok()); // a mask of another size
 }
 
 TEST(SamplerTest, NanAndInfiniteLogitsAreErrors) {
   for (float temperature : {0.f, 1.f}) {
     Sampler sampler = make({.temperature = temperature});
-    auto id = sampler.sample(std::vector<float>{0, NAN, 1}, {});
+    auto id = sampler.sample({std::vector<float>{0, NAN, 1}}, {});
     ASSERT_FALSE(id.ok());
     EXPECT_EQ(id.status().code(), Code::kInternal);
     EXPECT_EQ(id.status().message(), "the logit of token 1 is NaN");
-    EXPECT_FALSE(sampler.sample(std::vector<float>{0, kInf}, {}).ok());
-    EXPECT_FALSE(sampler.sample(std::vector<float>{-kInf, -kInf}, {}).ok());
-    EXPECT_FALSE(sampler.sample(std::vector<float>{}, {}).ok());
+    EXPECT_FALSE(sampler.sample({std::vector<float>{0, kInf}}, {}).ok());
+    EXPECT_FALSE(sampler.sample({std::vector<float>{-kInf, -kInf}}, {}).ok());
+    EXPECT_FALSE(sampler.sample({std::vector<float>{}}, {}).ok());
     TokenBitmask mask(2, true);
     mask.set(1, false);
-    auto masked = sampler.sample(std::vector<float>{0, NAN}, {}, mask.words()); // not looked at
+    auto masked = sampler.sample({std::vector<float>{0, NAN}}, {}, mask.words()); // not looked at
     EXPECT_TRUE(masked.ok());
   }
 }

@@ -68,7 +68,7 @@ exec.kernel @linear_c3_softcap : #exec.linear<columns = 32, int8 = true, parts =
 // -----
 
 // expected-error@+1 {{a softcap of 0}}
-exec.kernel @linear_c3_softcap_value : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 32, columns = 32>], epilogue = softcap, tile = 32, rows_per_item = 4, softcap = 0.0 : f32> {}
+exec.kernel @linear_c3_softcap_value : #exec.linear<columns = 32, int8 = true, parts = [<element = q4_0, rows = 32, columns = 32>], epilogue = logits, tile = 32, rows_per_item = 4, softcap = 0.0 : f32> {}
 
 // -----
 

@@ -45,12 +45,30 @@ exec.kernel @linear : #exec.linear<columns = 64, int8 = true, parts = [<element 
 exec.kernel @scaled : #exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 40, columns = 64, scales = 1>],
   epilogue = store, tile = 16, rows_per_item = 1> {}
 
-// Floats are multiplied with f32 activations, also when others are int8.
+// Floats are multiplied with f32 activations, also when others are int8. Of a tile of logits the largest is stored
+// too; a NaN counts as infinity.
 // CHECK: exec.kernel @floats
-// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[X:.*]]: memref<?x64xf32>, %[[W:.*]]: memref<?xi8>,
+// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[X:.*]]: memref<?x64xf32>, %[[W:.*]]: memref<?xi8>, %[[OUT:.*]]: memref<?x64xf32>, %[[MAXIMA:.*]]: memref<?x2xf32>,
+// CHECK-DAG: %[[INFINITY:.*]] = arith.constant dense<0x7F800000> : vector<16xf32>
+// CHECK-DAG: %[[LEAST:.*]] = arith.constant dense<0xFF800000> : vector<16xf32>
+// CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c1 {
+// CHECK: scf.for %[[ITEM:.*]] = %{{.*}} to %{{.*}} step %c1 {
+// CHECK: %[[FIRST:.*]] = arith.muli %[[ITEM]], %c32
 // CHECK: tile.contract %[[W]][%{{.*}}] !tile.block<bf16> columns = 64 with %[[X]] rows
-exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element = bf16, rows = 32, columns = 64>],
-  epilogue = softcap, tile = 32, rows_per_item = 8, softcap = 30.0 : f32> {}
+// CHECK: vector.store %{{.*}}, %[[OUT]]
+// CHECK: scf.for %[[M:.*]] = %c0 to
+// CHECK: %[[ROW:.*]] = arith.addi %{{.*}}, %[[M]]
+// CHECK: %[[STRIP:.*]] = scf.for %[[K:.*]] = %c0 to %c32 step %c16 iter_args(%[[BEFORE:.*]] = %[[LEAST]])
+// CHECK: %[[COLUMN:.*]] = arith.addi %[[FIRST]], %[[K]]
+// CHECK: %[[V:.*]] = vector.load %[[OUT]][%[[ROW]], %[[COLUMN]]]
+// CHECK: %[[NAN:.*]] = arith.cmpf uno, %[[V]], %[[V]]
+// CHECK: %[[COUNTED:.*]] = arith.select %[[NAN]], %[[INFINITY]], %[[V]]
+// CHECK: %[[LARGER:.*]] = arith.maxnumf %[[BEFORE]], %[[COUNTED]]
+// CHECK: scf.yield %[[LARGER]]
+// CHECK: %[[LARGEST:.*]] = tile.reduce max %[[STRIP]]
+// CHECK: memref.store %[[LARGEST]], %[[MAXIMA]][%[[ROW]], %[[ITEM]]]
+exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element = bf16, rows = 64, columns = 64>],
+  epilogue = logits, tile = 32, rows_per_item = 8, softcap = 30.0 : f32> {}
 
 // Two query heads share the strips of keys and the vectors of values.
 // CHECK: exec.kernel @attention

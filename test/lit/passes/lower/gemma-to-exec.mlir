@@ -73,8 +73,9 @@
 // CHECK: exec.dispatch @row_14 reads(%{{.*}}, %{{.*}}, %[[HIDDEN]] : {{.*}} over logits
 // CHECK: exec.weight packed #gguf.part<@token_embd.weight, first = 0, rows = 1024, stride = 0>
 // CHECK: %[[LOGITS:.*]] = exec.buffer "logits" : <logits, 1 x 1024 x f32>
-// CHECK: exec.dispatch @linear_logits_15 {{.*}} writes(%[[LOGITS]] : {{.*}} over logits {items_per_block = 16 : i64
-// CHECK-NEXT: exec.return %[[LOGITS]], %[[HIDDEN]] ["logits", "hidden"]
+// CHECK: %[[MAXIMA:.*]] = exec.buffer "logit_maxima" : <logits, 1 x 16 x f32>
+// CHECK: exec.dispatch @linear_logits_15 {{.*}} writes(%[[LOGITS]], %[[MAXIMA]] : {{.*}} over logits {items_per_block = 16 : i64
+// CHECK-NEXT: exec.return %[[LOGITS]], %[[HIDDEN]], %[[MAXIMA]] ["logits", "hidden", "logit_maxima"]
 
 // The kernels, each for its shapes.
 // CHECK: exec.kernel @[[EMBED]] : #exec.row_kernel<row = <hidden = 32, int8 = true, {{.*}}source = embed, add = none, scaled = false, store = true, embed = <element = q8_0, rows = 1024, columns = 32>, embedScale = 5.500000e+00 : f32, norms = [#exec.norm<normalize = true, gain = true, forms = <f32 = false, q8 = true>>]>>
@@ -83,7 +84,7 @@
 // CHECK: exec.kernel @[[GEGLU]] : #exec.linear<{{.*}}epilogue = geglu, tile = 32, rows_per_item = 16, row = <hidden = 32, {{.*}}source = buffer, add = normed, scaled = false, store = true, {{.*}}>, out = <f32 = false, q8 = true>>
 // CHECK: exec.kernel @[[END]] : #exec.row_kernel<{{.*}}add = normed, scaled = true, store = true,
 // CHECK: exec.kernel @[[SELECT]] : #exec.linear<{{.*}}rows_per_item = 16, row = <hidden = 32, {{.*}}source = gather, add = none, scaled = false, store = true, {{.*}}>, heads = <dim = 64,
-// CHECK: exec.kernel @linear_logits_15 : #exec.linear<{{.*}}epilogue = softcap, tile = 64, rows_per_item = 32, softcap = 3.000000e+01 : f32>
+// CHECK: exec.kernel @linear_logits_15 : #exec.linear<{{.*}}epilogue = logits, tile = 64, rows_per_item = 32, softcap = 3.000000e+01 : f32>
 // CHECK-NOT: gemma.model
 
 gguf.weight @rope_freqs.weight : !gguf.matrix<1x32, f32> from <file = 0, offset = 0, size = 128>

@@ -4,6 +4,7 @@
 //   K/V       = x, in a sliding layer (window WINDOW) and a global one, 1 head of 4
 //   hidden[t] = {sum over the window, sum over all, position, cos of the row's first angle}
 //   logits[l] = hidden[0] + SCALE * hidden[1] + weight[v]
+//   maxima[l] = the largest of each 8 logits
 // All are small integers, so every result is exact in f32, in any order.
 #include <stdint.h>
 
@@ -53,14 +54,18 @@ void toy_attend(void *const *b, int64_t begin, int64_t end) {
   }
 }
 
-// logit_map, hidden, weight, logits
+// logit_map, hidden, weight, logits, maxima
 void toy_logits(void *const *b, int64_t begin, int64_t end) {
   const int32_t *logitMap = b[0];
   const float *weight = b[2];
   for (int64_t l = begin; l < end; ++l) {
     const float *hidden = (const float *)b[1] + logitMap[l] * DIM;
-    for (int v = 0; v < VOCABULARY; ++v)
-      ((float *)b[3])[l * VOCABULARY + v] = hidden[0] + SCALE * hidden[1] + weight[v];
+    for (int v = 0; v < VOCABULARY; ++v) {
+      const float logit = hidden[0] + SCALE * hidden[1] + weight[v];
+      float *largest = (float *)b[4] + l * (VOCABULARY / 8) + v / 8;
+      ((float *)b[3])[l * VOCABULARY + v] = logit;
+      *largest = v % 8 == 0 || logit > *largest ? logit : *largest;
+    }
   }
 }
 
