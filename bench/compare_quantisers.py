@@ -55,7 +55,7 @@ def with_g4c(g4c, path, kind, names, folder):
     return {name: oracle.values(file.tensor(name)) for name in names}
 
 
-def texts(programs, path, chunks):
+def texts(programs, path, chunks, length=512):
     """Lists of ids, and whether the ids are a text that the model knows."""
     stored = path.parent / "reference.npz"
     if stored.exists():
@@ -68,7 +68,7 @@ def texts(programs, path, chunks):
         subprocess.run([programs / "g4c", path, "--weights=none", "-o", artifact], check=True)
         done = subprocess.run([programs / "g4run", "tokenize", artifact, "-f", path.parent / "heldout.txt", "--json"], check=True, capture_output=True)
     ids = np.array(json.loads(done.stdout)["ids"][1:])
-    return [np.concatenate([[2], ids[i * 511:(i + 1) * 511]]) for i in range(chunks)], True
+    return [np.concatenate([[2], ids[i * (length - 1):(i + 1) * (length - 1)]]) for i in range(chunks)], True
 
 
 def main():
