@@ -248,6 +248,12 @@ SmallVector<Argument> signatureOf(Attribute spec) {
   return b.take();
 }
 
+int64_t queriesPerItem(AttentionAttr spec) {
+  constexpr int64_t kFewest = 4; // share a pass over keys and values; fewer would read them more often for nothing
+  int64_t group = spec.getHeads() / spec.getKvHeads();
+  return group % kFewest == 0 ? kFewest : group;
+}
+
 Geometry geometryOf(Attribute spec) {
   return TypeSwitch<Attribute, Geometry>(spec)
       .Case([](LinearAttr l) -> Geometry {
@@ -259,7 +265,7 @@ Geometry geometryOf(Attribute spec) {
           items = (l.getParts()[0].getRows() + l.getTile() - 1) / l.getTile();
         return {l.getRowsPerItem(), items};
       })
-      .Case([](AttentionAttr a) -> Geometry { return {1, a.getKvHeads()}; })
+      .Case([](AttentionAttr a) -> Geometry { return {1, a.getHeads() / queriesPerItem(a)}; })
       .Case([](RowKernelAttr) -> Geometry { return {kRowChainRows, 1}; })
       .Case([](ExpertsAttr e) -> Geometry {
         return {1, e.getUsed() * (e.getParts()[0].getRows() / e.getExperts() / e.getTile())};

@@ -25,6 +25,10 @@ mlir::LogicalResult verifySpec(mlir::Attribute spec, llvm::function_ref<mlir::In
 /// The arguments of a kernel with a valid specification.
 llvm::SmallVector<Argument> signatureOf(mlir::Attribute spec);
 
+/// Queries of one attention item: all that share a K/V head, or four of them where that divides evenly, so that one sequence
+/// with a long context and one K/V head occupies several threads.
+int64_t queriesPerItem(AttentionAttr spec);
+
 /// Rows of a row set that one call of a row chain takes together, and so one work item of a row kernel.
 inline constexpr int64_t kRowChainRows = 4;
 /// How a kernel with a valid specification counts its work items: `itemsPerBlock` for every `rowsPerItem` rows.

@@ -1,4 +1,4 @@
-// Attention of one row and one K/V head's queries. See #exec.attention.
+// Attention of one row and queries that share a K/V head. See #exec.attention.
 //
 // Keys are taken page by page at absolute positions with an online softmax, so a row's result depends on its own
 // position only: not on the chunk it came in, the rows beside it or the pages' places. Positions outside
@@ -21,11 +21,12 @@ class AttentionKernel {
 public:
   AttentionKernel(TileBuilder &t, AttentionAttr spec)
       : t(t), spec(spec), pages(t, spec.getKvElement(), spec.getKvHeads(), spec.getDim()),
-        group(spec.getHeads() / spec.getKvHeads()), dim(spec.getDim()) {}
+        group(queriesPerItem(spec)), dim(spec.getDim()) {}
   void build();
 
 private:
-  void item(Value row, Value head);
+  /// `item`: of the row's.
+  void item(Value row, Value item);
   void page(KvPages::Place keys, KvPages::Place values, Value lower, Value upper);
   void scores(KvPages::Place keys, Value strip, Value lower, Value upper);
   /// Products of queries [g, g + n) with the sixteen keys of a strip.
@@ -44,7 +45,7 @@ private:
   TileBuilder &t;
   AttentionAttr spec;
   KvPages pages;
-  int64_t group, dim;
+  int64_t group, dim; // queries of an item; columns of a head
   Value score, sum, largest, total, lanes; // scratch [group][page], [group][dim], [1][group], [1][group]; 0..15
   Value shrink; // scratch [1][group]: what a page's maximum makes of earlier weights
   Value scaled; // scratch [group][page], for quantised pages: weights times the scales of a block of values
@@ -167,8 +168,9 @@ void AttentionKernel::page(KvPages::Place keys, KvPages::Place values, Value low
   tile::BarrierOp::create(t.b, t.loc);
 }
 
-void AttentionKernel::item(Value rowOfSet, Value head) {
+void AttentionKernel::item(Value rowOfSet, Value item) {
   row = rowOfSet;
+  Value head = t.div(item, t.index(spec.getHeads() / spec.getKvHeads() / group));
   Value zero = t.index(0), tokens = t.index(module::kPageTokens);
   Value stepRow = t.loadIndex(t.arg("map"), {row});
   Value position = t.loadIndex(t.arg("positions"), {stepRow}), sequence = t.loadIndex(t.arg("sequences"), {stepRow});
@@ -177,7 +179,7 @@ void AttentionKernel::item(Value rowOfSet, Value head) {
     Value window = t.index(spec.getWindow());
     lower = t.sub(t.max(upper, window), window);
   }
-  column0 = t.mul(head, t.index(group * dim));
+  column0 = t.mul(item, t.index(group * dim));
   t.forEach(zero, t.index(group), 1, [&](Value g) {
     t.store(t.f32(kMasked), largest, {zero, g});
     t.store(t.f32(0), total, {zero, g});
@@ -210,8 +212,8 @@ void AttentionKernel::build() {
   for (int32_t i = 0; i < int32_t(module::kLanes); ++i)
     iota.push_back(i);
   lanes = arith::ConstantOp::create(t.b, t.loc, DenseElementsAttr::get(t.stripType(t.b.getI32Type()), ArrayRef(iota)));
-  Value kvHeads = t.index(spec.getKvHeads());
-  t.forEach(t.begin, t.end, 1, [&](Value i) { item(t.div(i, kvHeads), t.rem(i, kvHeads)); });
+  Value perRow = t.index(spec.getHeads() / group);
+  t.forEach(t.begin, t.end, 1, [&](Value i) { item(t.div(i, perRow), t.rem(i, perRow)); });
 }
 
 } // namespace

@@ -20,6 +20,8 @@ struct Shape {
   std::string element;                 ///< of K and V
   std::string scale = "1.0";
   int64_t heads() const { return ratio * kvHeads; }
+  int64_t queriesPerItem() const { return ratio % 4 ? ratio : 4; }
+  int64_t itemsPerRow() const { return heads() / queriesPerItem(); }
   KvOracle pages() const { return {element, kvHeads, dim}; }
   std::string name() const {
     return "d" + std::to_string(dim) + "_r" + std::to_string(ratio) + "_w" + std::to_string(window) + "_" +
@@ -224,7 +226,7 @@ TEST_F(AttentionTest, EveryHeadDimGroupAndElementIsWithinItsBound) {
     Expected want = oracle(s, shape.window);
     for (const auto &k : kernels) {
       ASSERT_TRUE(k && k->find(shape.name()));
-      Output out = run(k->find(shape.name()), s, 0, s.rows() * shape.kvHeads);
+      Output out = run(k->find(shape.name()), s, 0, s.rows() * shape.itemsPerRow());
       EXPECT_EQ(firstDifference(out.f32, want.value, want.bound), "");
     }
   }
@@ -235,7 +237,7 @@ TEST_F(AttentionTest, BothFormsOfTheResultAgree) {
   ASSERT_FALSE(kernels.empty());
   Shape shape = shapes().front();
   Step s(shape, 4);
-  Output out = run(kernels[0]->find(shape.name()), s, 0, s.rows() * shape.kvHeads);
+  Output out = run(kernels[0]->find(shape.name()), s, 0, s.rows() * shape.itemsPerRow());
   for (size_t b = 0; b < out.scale.size(); ++b) {
     float largest = 0;
     for (size_t i = 32 * b; i < 32 * b + 32; ++i)
@@ -251,18 +253,21 @@ TEST_F(AttentionTest, BothFormsOfTheResultAgree) {
     ASSERT_EQ(out.sums[b], std::accumulate(&out.q[16 * b], &out.q[16 * b] + 16, 0));
 }
 
-TEST_F(AttentionTest, EachItemIsOneRowAndOneKvHead) {
+/// Two queries of each of two K/V heads are two items; so are eight queries of one.
+TEST_F(AttentionTest, EachItemIsOneRowAndAtMostFourQueriesOfAKvHead) {
   ASSERT_FALSE(kernels.empty());
-  Shape shape = shapes().front();
-  ASSERT_EQ(shape.kvHeads, 2);
-  Step s(shape, 5);
-  int64_t items = s.rows() * shape.kvHeads, width = shape.ratio * shape.dim;
-  auto kernel = kernels[0]->find(shape.name());
-  Output whole = run(kernel, s, 0, items);
-  for (int64_t i = 0; i < items; ++i) {
-    Output one = run(kernel, s, i, i + 1);
-    for (int64_t j = 0; j < std::ssize(one.f32); ++j)
-      ASSERT_EQ(one.f32[j], j / width == i ? whole.f32[j] : 0.0f) << "item " << i << ", result " << j;
+  for (const Shape &shape : {Shape{256, 2, 2, 70, "f16"}, Shape{256, 8, 1, 70, "f16"}}) {
+    ASSERT_EQ(shape.itemsPerRow(), 2);
+    Step s(shape, 5);
+    int64_t items = s.rows() * 2, width = shape.queriesPerItem() * shape.dim;
+    auto kernel = kernels[0]->find(shape.name());
+    ASSERT_TRUE(kernel);
+    Output whole = run(kernel, s, 0, items);
+    for (int64_t i = 0; i < items; ++i) {
+      Output one = run(kernel, s, i, i + 1);
+      for (int64_t j = 0; j < std::ssize(one.f32); ++j)
+        ASSERT_EQ(one.f32[j], j / width == i ? whole.f32[j] : 0.0f) << "item " << i << ", result " << j;
+    }
   }
 }
 
