@@ -75,7 +75,7 @@ InputForms Lowering::formsNeeded(Value x) {
 }
 
 void Lowering::dispatch(Attribute spec, StringRef name, llvm::StringMap<Value> &operands, RowSet set,
-                        int64_t rowsPerItem, int64_t itemsPerBlock, Operation *from, int64_t macs,
+                        Operation *from, int64_t macs,
                         ArrayRef<std::pair<std::string, std::string>> taps) {
   std::string symbol = (name + "_" + Twine(kernelCount++)).str();
   KernelOp::create(kernels, from->getLoc(), symbol, spec);
@@ -94,7 +94,8 @@ void Lowering::dispatch(Attribute spec, StringRef name, llvm::StringMap<Value> &
     (a.written ? writes : reads).push_back(operand);
   }
   int64_t layer = gemma::getLayer(from).value_or(-1);
-  DispatchOp::create(b, from->getLoc(), symbol, reads, writes, set, rowsPerItem, itemsPerBlock, layer, macs, tapOperands,
+  Geometry items = geometryOf(spec);
+  DispatchOp::create(b, from->getLoc(), symbol, reads, writes, set, items.rowsPerItem, items.itemsPerBlock, layer, macs, tapOperands,
                      b.getArrayAttr(tapNames));
 }
 LogicalResult Lowering::lower(Operation *op) {

@@ -108,8 +108,7 @@ private:
     auto layer = gemma::getLayer(op);
     return layer ? (base + "." + Twine(*layer)).str() : base.str();
   }
-  void dispatch(Attribute spec, StringRef name, llvm::StringMap<Value> &operands, RowSet set, int64_t rowsPerItem,
-                int64_t itemsPerBlock, Operation *from, int64_t macs,
+  void dispatch(Attribute spec, StringRef name, llvm::StringMap<Value> &operands, RowSet set, Operation *from, int64_t macs,
                 ArrayRef<std::pair<std::string, std::string>> taps = {});
 
   gemma::ModelOp model;

@@ -67,7 +67,7 @@ LogicalResult Lowering::lowerLinear(gemma::LinearOp op) {
     activations[geglu.getResult()] = out;
     auto spec = LinearAttr::get(context, columns, int8, parts, Epilogue::geglu, tile, rowsPerItem, row,
                                 FormsAttr::get(context, forms.f32, forms.q8), {}, {}, {});
-    dispatch(spec, "linear_geglu", operands, set, rowsPerItem, outputs / tile, op, macs, taps);
+    dispatch(spec, "linear_geglu", operands, set, op, macs, taps);
     return success();
   }
   if (op.getNumResults() != 1)
@@ -78,7 +78,7 @@ LogicalResult Lowering::lowerLinear(gemma::LinearOp op) {
   if (auto tap = gemma::getTapName(op))
     taps.push_back({"out", *tap});
   auto spec = LinearAttr::get(context, columns, int8, parts, Epilogue::store, tile, rowsPerItem, row, {}, {}, {}, {});
-  dispatch(spec, "linear", operands, set, rowsPerItem, (outputs + tile - 1) / tile, op, macs, taps);
+  dispatch(spec, "linear", operands, set, op, macs, taps);
   return success();
 }
 
@@ -166,18 +166,16 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
     operands["blocks_stride"] = slot(SlotKind::counts, sliding ? module::kCountBlocksSliding : module::kCountBlocksGlobal);
   }
   SmallVector<MatrixAttr> parts;
-  int64_t items = 0;
   for (auto [i, part] : llvm::enumerate(op.getParts().getAsRange<gguf::PartAttr>())) {
     parts.push_back(matrixOf(part));
     putWeight(operands, i, part);
     macs += parts.back().getRows() * parts.back().getColumns();
-    items += parts.back().getRows() / dim;
   }
   auto attr = HeadsAttr::get(context, dim, heads, facts.getKvHeads(), query, key, value, kvElement,
                              f32(model.getEps().convertToFloat()));
   auto spec = LinearAttr::get(context, parts[0].getColumns(), int8, parts, Epilogue::heads, dim, rowsPerItem, row, {},
                               attr, {}, {});
-  dispatch(spec, "linear_heads", operands, set, rowsPerItem, items, op, macs);
+  dispatch(spec, "linear_heads", operands, set, op, macs);
   return success();
 }
 
@@ -200,7 +198,7 @@ LogicalResult Lowering::lowerAttention(gemma::AttentionOp op) {
   put(operands, "out", out);
   auto spec = AttentionAttr::get(b.getContext(), op.getHeads(), type.getHeads(), type.getDim(), type.getWindow(), kvElement,
                                  op.getScaleAttr(), FormsAttr::get(b.getContext(), forms.f32, forms.q8));
-  dispatch(spec, "attention", operands, set, 1, type.getHeads(), op, 0);
+  dispatch(spec, "attention", operands, set, op, 0);
   return success();
 }
 
@@ -225,7 +223,7 @@ LogicalResult Lowering::lowerPerLayerInputs(gemma::PerLayerInputsOp op) {
                                     op.getProjectionScaleAttr(), op.getTableScaleAttr(), op.getCombineScaleAttr(), op.getEpsAttr());
   auto spec = LinearAttr::get(context, projection.getColumns(), int8, {projection}, Epilogue::per_layer, op.getWidth(),
                               kRowsPerItem, {}, {}, {}, epilogue, {});
-  dispatch(spec, "linear_per_layer", operands, set, kRowsPerItem, op.getLayerCount(), op,
+  dispatch(spec, "linear_per_layer", operands, set, op,
            projection.getRows() * projection.getColumns(),
            {{"out", "per_layer_inputs" + std::to_string(op.getFirstLayer())}});
   return success();
@@ -247,7 +245,7 @@ LogicalResult Lowering::lowerExperts(gemma::ExpertsOp op) {
   sort["router_idx"] = ids;
   sort["order"] = order;
   sort["tiles"] = tiles;
-  dispatch(SortExpertsAttr::get(context, experts, used, kExpertTileRows), "sort_experts", sort, RowSet::single, 1, 1, op, 0);
+  dispatch(SortExpertsAttr::get(context, experts, used, kExpertTileRows), "sort_experts", sort, RowSet::single, op, 0);
 
   MatrixAttr gate = matrixOf(op.getGate(), experts), up = matrixOf(op.getUp(), experts), down = matrixOf(op.getDown(), experts);
   InputForms forms = inputForms({down}, int8);
@@ -263,7 +261,7 @@ LogicalResult Lowering::lowerExperts(gemma::ExpertsOp op) {
   put(first, "out", ff);
   dispatch(ExpertsAttr::get(context, experts, used, kExpertTileRows, int8, {gate, up}, tile,
                             FormsAttr::get(context, forms.f32, forms.q8)),
-           "experts_up", first, set, 1, used * (width / tile), op, 2 * used * width * gate.getColumns());
+           "experts_up", first, set, op, 2 * used * width * gate.getColumns());
 
   tile = tileFor(hidden);
   Value out = buffer(layerName("experts", op), set, hidden, b.getF32Type(), used);
@@ -276,8 +274,8 @@ LogicalResult Lowering::lowerExperts(gemma::ExpertsOp op) {
   putWeight(second, 0, op.getDown(), experts);
   second["router_w"] = w;
   second["out"] = out;
-  dispatch(ExpertsAttr::get(context, experts, used, kExpertTileRows, int8, {down}, tile, {}), "experts_down", second, set, 1,
-           used * (hidden / tile), op, used * hidden * down.getColumns());
+  dispatch(ExpertsAttr::get(context, experts, used, kExpertTileRows, int8, {down}, tile, {}), "experts_down", second, set, op,
+           used * hidden * down.getColumns());
   return success();
 }
 
@@ -295,7 +293,7 @@ LogicalResult Lowering::lowerLogits(gemma::LogitsOp op) {
   maximaBuffer = operands["maxima"] = buffer("logit_maxima", RowSet::logits, padded / tile, b.getF32Type());
   FloatAttr softcap = op.getSoftcap().isZero() ? FloatAttr() : op.getSoftcapAttr();
   auto spec = LinearAttr::get(b.getContext(), head.getColumns(), int8, {head}, Epilogue::logits, tile, kRowsPerItem, {}, {}, {}, {}, softcap);
-  dispatch(spec, "linear_logits", operands, RowSet::logits, kRowsPerItem, padded / tile, op, head.getRows() * head.getColumns());
+  dispatch(spec, "linear_logits", operands, RowSet::logits, op, head.getRows() * head.getColumns());
   return success();
 }
 

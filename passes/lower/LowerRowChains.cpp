@@ -210,7 +210,7 @@ LogicalResult Lowering::emitChain(Value h, Chain chain) {
     prologues[chain.norms.front().getResult()] = {row, std::move(operands), chain, macs};
     return success();
   }
-  dispatch(RowKernelAttr::get(context, row), "row", operands, set, kRowChainRows, 1, chain.end, macs, taps);
+  dispatch(RowKernelAttr::get(context, row), "row", operands, set, chain.end, macs, taps);
   return success();
 }
 
