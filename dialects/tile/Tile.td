@@ -71,26 +71,29 @@ def Tile_LoadQuantOp : Tile_Op<"load_quant", [Pure]> {
 }
 
 def Tile_ContractOp : Tile_Op<"contract", [AttrSizedOperandSegments]> {
-  let summary = "Products of rows of activations with one group of sixteen outputs of a packed matrix.";
+  let summary = "Products of rows of activations with groups of sixteen outputs of a packed matrix.";
   let description = [{
-    `sums[i] = sum_k w[group][k] * x[row i][k]` for `i` in `[0, n)`, where row `i` is `first + i`, or `map[first + i]` where
-    there is a map. `input` is the f32 matrix, or codes, scales and sums of int8 activations, as `tile.dot` reads them.
+    `sums[j * R + i] = sum_k w[group + j * apart][k] * x[row i][k]` for `i` in `[0, n)` and `j` in `[0, groups)`, where `R` is the number of
+    rows of `sums` for each group, and row `i` is `first + i`, or `map[first + i]` where there is a map. Groups named together can
+    be read together: memory gives more to two streams than to one. `input` is the f32 matrix, or codes, scales and sums of int8 activations, as `tile.dot` reads them.
     The blocks of a row are added in order, by `tile.dot` or `tile.dot_f32`: how a target walks over rows and blocks, and
     whether it keeps decoded blocks for the next row, changes no bit. `tile-schedule-contractions` decides that.
 
     Constraints: (c1) `columns` is a multiple of the element's super-block and of 32. (c2) one input for f32, three for int8,
-    with `columns` columns. (c3) int8 activations are for blocks that are not floats. (c4) rows of `sums` are sixteen wide.
+    with `columns` columns. (c3) int8 activations are for blocks that are not floats. (c4) rows of `sums` are sixteen wide. (c5) their
+    number is a multiple of `groups`.
     ```mlir
     tile.contract %w[%group] !tile.block<q4_0> columns = 1536 with %q, %scale, %sums rows %first + %n into %acc
       : memref<?xi8>, memref<32x16xf32>, memref<?x1536xi8>, memref<?x48xf32>, memref<?x96xi32>
     ```
   }];
   let arguments = (ins Arg<MemRefRankOf<[I8], [1]>, "", [MemRead]>:$weights, Index:$group, TypeAttrOf<Tile_Block>:$block, I64Attr:$columns,
+                       DefaultValuedOptionalAttr<I64Attr, "1">:$groups, DefaultValuedOptionalAttr<I64Attr, "1">:$apart,
                        Arg<Variadic<MemRefRankOf<[I8, I32, F32], [2]>>, "", [MemRead]>:$input, Index:$first, Index:$n,
                        Arg<Optional<MemRefRankOf<[I32], [1]>>, "", [MemRead]>:$map,
                        Arg<MemRefRankOf<[F32], [2]>, "", [MemWrite]>:$sums);
   let assemblyFormat = [{
-    $weights `[` $group `]` $block `columns` `=` $columns `with` $input `rows` $first `+` $n (`map` $map^ `:` type($map))? `into` $sums
+    $weights `[` $group `]` (`groups` `=` $groups^)? (`apart` `=` $apart^)? $block `columns` `=` $columns `with` $input `rows` $first `+` $n (`map` $map^ `:` type($map))? `into` $sums
     attr-dict `:` type($weights) `,` type($sums) `,` type($input)
   }];
   let hasVerifier = 1;

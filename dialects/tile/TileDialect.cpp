@@ -73,6 +73,8 @@ LogicalResult ContractOp::verify() {
     return emitOpError("has int8 activations for weights of ") << gguf::stringifyElementType(block.getElement());
   if (columnsOf(getSums()) != 16) // contract_c4
     return emitOpError("writes strips of 16 to ") << getSums().getType();
+  if (int64_t rows = cast<MemRefType>(getSums().getType()).getDimSize(0); getGroups() < 1 || rows % int64_t(getGroups())) // contract_c5
+    return emitOpError("has sums of ") << rows << " rows for " << getGroups() << " groups";
   return success();
 }
 

@@ -7,6 +7,10 @@ using namespace g4::exec;
 namespace g4 {
 namespace {
 
+// Groups that are contracted together: one row reads 0.9 of what loads alone read with one stream of weights, all of it with two.
+// Each stream goes on where the one before ends, so that what is prefetched at a group's end is the next one's beginning.
+constexpr int64_t kStreams = 2;
+
 class LinearKernel {
 public:
   LinearKernel(TileBuilder &t, LinearAttr spec) : t(t), spec(spec) {}
@@ -37,17 +41,21 @@ void LinearKernel::contractTile(Value first, Value n, ArrayRef<unsigned> parts, 
                                 function_ref<void(Value, Value, ArrayRef<Value>)> sink) {
   // Rows of the input: of scratch with a prologue, else of the buffer.
   TileBuilder::Rows rows{spec.getRow() ? t.index(0) : first, n};
+  int64_t capacity = spec.getRowsPerItem(), groups = columns / 16, streams = groups % kStreams ? 1 : kStreams;
   while (partSums.size() < parts.size())
-    partSums.push_back(t.scratch({spec.getRowsPerItem(), 16}));
-  t.forEach(t.index(0), t.index(columns / 16), 1, [&](Value g) {
-    Value group = t.add(firstGroup, g), column = t.mul(g, t.index(16));
+    partSums.push_back(t.scratch({streams * capacity, 16}));
+  t.forEach(t.index(0), t.index(groups / streams), 1, [&](Value g) {
     for (auto [p, sums] : llvm::zip(parts, partSums))
-      t.contractPart(spec.getParts()[p], p, t.index(0), group, input, rows, sums, spec.getInt8());
-    t.forEach(t.index(0), n, 1, [&](Value m) {
-      SmallVector<Value> ofRow;
-      for (Value sums : ArrayRef(partSums).take_front(parts.size()))
-        ofRow.push_back(t.loadStrip(sums, {m, t.index(0)}));
-      sink(m, column, ofRow);
+      t.contractPart(spec.getParts()[p], p, t.index(0), t.add(firstGroup, g), input, rows, sums, spec.getInt8(), streams, groups / streams);
+    t.forEach(t.index(0), t.index(streams), 1, [&](Value j) {
+      Value column = t.mul(t.add(g, t.mul(j, t.index(groups / streams))), t.index(16));
+      Value at = t.mul(j, t.index(capacity));
+      t.forEach(t.index(0), n, 1, [&](Value m) {
+        SmallVector<Value> ofRow;
+        for (Value sums : ArrayRef(partSums).take_front(parts.size()))
+          ofRow.push_back(t.loadStrip(sums, {t.add(at, m), t.index(0)}));
+        sink(m, column, ofRow);
+      });
     });
   });
 }

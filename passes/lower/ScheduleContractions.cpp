@@ -34,12 +34,16 @@ public:
 
   void expand() {
     if (isConstantIntValue(op.getN(), 1))
-      return direct(index(0), 1);
-    ifAtMost(1, [&] { direct(index(0), 1); }, [&] {
-      auto several = [&] { severalDirect(std::min<int64_t>(2, rowTile)); };
-      if (!panels || decodesCheaply())
-        return several();
-      ifAtMost(kDirectRows, several, [&] { throughPanels(); });
+      return oneRow();
+    ifAtMost(1, [&] { oneRow(); }, [&] {
+      forEach(index(0), index(op.getGroups()), 1, [&](V j) {
+        group = add(op.getGroup(), mul(j, index(op.getApart())));
+        sums0 = mul(j, index(rowsOfGroup()));
+        auto several = [&] { severalDirect(std::min<int64_t>(2, rowTile)); };
+        if (!panels || decodesCheaply())
+          return several();
+        ifAtMost(kDirectRows, several, [&] { throughPanels(); });
+      });
     });
   }
 
@@ -64,11 +68,14 @@ private:
     last = sub(op.getN(), index(1));
     forEach(index(0), op.getN(), size, [&](V m) { body(m, size); });
   }
+  int64_t rowsOfGroup() { return cast<MemRefType>(sums.getType()).getDimSize(0) / op.getGroups(); }
+  V loadSum(V m) { return loadStrip(sums, {add(sums0, m), index(0)}); }
+  void storeSum(V v, V m) { storeStrip(v, sums, {add(sums0, m), index(0)}); }
   void storeSums(V m, ValueRange values) {
     for (auto [i, v] : llvm::enumerate(values))
-      storeStrip(v, sums, {at(m, i), index(0)});
+      storeSum(v, at(m, i));
   }
-  V loadQuant(V k) { return tile::LoadQuantOp::create(b, loc, block, op.getWeights(), op.getGroup(), k, op.getColumns()); }
+  V loadQuant(V group, V k) { return tile::LoadQuantOp::create(b, loc, block, op.getWeights(), group, k, op.getColumns()); }
   V dot(V of, V row, V k, V sum) {
     ValueRange x = op.getInput();
     if (int8)
@@ -82,11 +89,25 @@ private:
     return next;
   }
 
+  /// One row of all groups at once, from the packed blocks.
+  void oneRow() {
+    V row = rowOf(index(0));
+    int64_t groups = op.getGroups();
+    Values results = loop(index(0), index(op.getColumns() / 32), 1, Values(groups, splat(0)), [&](V k, ValueRange acc) {
+      Values next;
+      for (int64_t j = 0; j < groups; ++j)
+        next.push_back(dot(loadQuant(add(op.getGroup(), index(j * op.getApart())), k), row, k, acc[j]));
+      return next;
+    });
+    for (auto [j, result] : llvm::enumerate(results))
+      storeStrip(result, sums, {index(j * rowsOfGroup()), index(0)});
+  }
+
   /// Rows m .. m + n - 1 from the packed blocks.
   void direct(V m, int64_t n) {
     Values rows = rowsOf(m, n);
     storeSums(m, loop(index(0), index(op.getColumns() / 32), 1, Values(n, splat(0)),
-                      [&](V k, ValueRange acc) { return dots(loadQuant(k), rows, k, acc); }));
+                      [&](V k, ValueRange acc) { return dots(loadQuant(group, k), rows, k, acc); }));
   }
 
   /// Each tile of rows decodes for itself: spread over the products, so that memory is read meanwhile.
@@ -106,7 +127,7 @@ private:
   void throughPanels() {
     int64_t blocks = op.getColumns() / 32, perPanel = int8 ? kPanelBlocks : 1;
     V panel = panelScratch();
-    forEach(index(0), op.getN(), 1, [&](V m) { storeSums(m, splat(0)); });
+    forEach(index(0), op.getN(), 1, [&](V m) { storeSum(splat(0), m); });
     forEach(index(0), index(blocks), perPanel, [&](V first) {
       V end = add(first, index(perPanel));
       if (blocks % perPanel)
@@ -114,14 +135,14 @@ private:
       if (int8)
         forEach(first, end, 1, [&](V k) {
           V slot = sub(k, first);
-          tile::DecodeOp::create(b, loc, loadQuant(k), panel, slot);
+          tile::DecodeOp::create(b, loc, loadQuant(group, k), panel, slot);
         });
       else
-        tile::DequantOp::create(b, loc, loadQuant(first), panel);
+        tile::DequantOp::create(b, loc, loadQuant(group, first), panel);
       tiles(rowTile, [&](V m, int64_t n) {
         Values rows = rowsOf(m, n), acc;
         for (int64_t i = 0; i < n; ++i)
-          acc.push_back(loadStrip(sums, {at(m, i), index(0)}));
+          acc.push_back(loadSum(at(m, i)));
         storeSums(m, int8 ? ofDecoded(panel, first, end, rows, acc) : ofFloats(panel, first, rows, acc));
       });
     });
@@ -161,7 +182,9 @@ private:
   Panels *panels;
   tile::BlockType block;
   bool int8;
-  V sums, last; // the last row, in a tile
+  V sums;
+  V group, sums0; // of several rows: the group at hand, and where its rows of sums begin
+  V last;         // the last row, in a tile
 };
 
 struct ScheduleContractionsPass : impl::ScheduleContractionsPassBase<ScheduleContractionsPass> {

@@ -130,22 +130,24 @@ void TileBuilder::writeActivation(const Activation &to, V row, V at, int64_t n, 
   });
 }
 
-void TileBuilder::contract(MatrixAttr matrix, V weights, V group, const Activation &x, const Rows &rows, V sums, bool int8) {
+void TileBuilder::contract(MatrixAttr matrix, V weights, V group, const Activation &x, const Rows &rows, V sums, bool int8,
+                           int64_t groups, int64_t apart) {
   bool useInt8 = int8 && !isFloatElement(matrix.getElement());
   Values input = useInt8 ? Values{x.q, x.scale, x.sums} : Values{x.f32};
   auto block = tile::BlockType::get(b.getContext(), matrix.getElement());
-  tile::ContractOp::create(b, loc, weights, group, block, matrix.getColumns(), input, rows.first, rows.n, rows.map, sums);
+  tile::ContractOp::create(b, loc, weights, group, block, matrix.getColumns(), groups, apart, input, rows.first, rows.n, rows.map, sums);
 }
 
 void TileBuilder::contractPart(MatrixAttr matrix, unsigned part, V scaleGroup, V group, const Activation &x, const Rows &rows,
-                               V sums, bool int8) {
+                               V sums, bool int8, int64_t groups, int64_t apart) {
   std::string number = std::to_string(part);
-  contract(matrix, arg("w" + number), group, x, rows, sums, int8);
+  contract(matrix, arg("w" + number), group, x, rows, sums, int8, groups, apart);
   if (!matrix.getScales())
     return;
   V scale = lane(load(arg("s" + number), {matrix.getScales() == 1 ? index(0) : scaleGroup}));
-  forEach(index(0), rows.n, 1, [&](V m) {
-    storeStrip(mulf(loadStrip(sums, {m, index(0)}), scale), sums, {m, index(0)});
+  int64_t capacity = cast<MemRefType>(sums.getType()).getDimSize(0);
+  forEach(index(0), index(capacity), capacity / groups, [&](V at) {
+    forEach(at, add(at, rows.n), 1, [&](V m) { storeStrip(mulf(loadStrip(sums, {m, index(0)}), scale), sums, {m, index(0)}); });
   });
 }
 

@@ -51,10 +51,13 @@ public:
   struct Rows {
     V first, n, map = {};
   };
-  /// Products of `rows` of x with the 16 outputs of weight group `group`, to rows [0, n) of `sums`.
-  void contract(exec::MatrixAttr matrix, V weights, V group, const Activation &x, const Rows &rows, V sums, bool int8);
+  /// Products of `rows` of x with the 16 outputs of weight group `group`, to rows [0, n) of `sums`; of `groups` that lie
+  /// `apart`, the next one's to the next part of `sums`.
+  void contract(exec::MatrixAttr matrix, V weights, V group, const Activation &x, const Rows &rows, V sums, bool int8, int64_t groups = 1,
+                int64_t apart = 1);
   /// As `contract`, for the kernel's arguments w<part> and s<part>: sums times the scale of group `scaleGroup` of rows.
-  void contractPart(exec::MatrixAttr matrix, unsigned part, V scaleGroup, V group, const Activation &x, const Rows &rows, V sums, bool int8);
+  void contractPart(exec::MatrixAttr matrix, unsigned part, V scaleGroup, V group, const Activation &x, const Rows &rows, V sums, bool int8,
+                    int64_t groups = 1, int64_t apart = 1);
   /// One f32 of a table row of `columns` (exec::Storage::table), which starts at byte `rowStart`.
   V loadTable(gguf::ElementType element, V table, V rowStart, V column, int64_t columns);
 

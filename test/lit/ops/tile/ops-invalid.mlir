@@ -129,6 +129,14 @@ func.func @contract_c4(%w: memref<?xi8>, %i: index, %q: memref<?x64xi8>, %scale:
 
 // -----
 
+func.func @contract_c5(%w: memref<?xi8>, %i: index, %x: memref<?x64xf32>, %to: memref<15x16xf32>) {
+  // expected-error@+1 {{has sums of 15 rows for 2 groups}}
+  tile.contract %w[%i] groups = 2 !tile.block<q4_0> columns = 64 with %x rows %i + %i into %to : memref<?xi8>, memref<15x16xf32>, memref<?x64xf32>
+  return
+}
+
+// -----
+
 func.func @decode_c1(%b: !tile.block<q4_0>, %panel: memref<8x576xi8>, %i: index) {
   // expected-error@+1 {{decodes what is no packed block}}
   tile.decode %b, %panel[%i] : !tile.block<q4_0>, memref<8x576xi8>

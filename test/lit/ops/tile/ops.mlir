@@ -27,6 +27,8 @@ func.func @all(%w: memref<?xi8>, %k: memref<?xi8>, %q: memref<?x64xi8>, %scale: 
   %map = memref.alloca() : memref<8xi32>
   // CHECK: tile.contract %[[K]][%[[I]]] !tile.block<q6_k> columns = 512 with %[[X]] rows %[[I]] + %[[J]] map %{{.*}} : memref<8xi32> into %[[TO]] : memref<?xi8>, memref<32x16xf32>, memref<?x512xf32>
   tile.contract %k[%i] !tile.block<q6_k> columns = 512 with %x rows %i + %j map %map : memref<8xi32> into %scratch : memref<?xi8>, memref<32x16xf32>, memref<?x512xf32>
+  // CHECK: tile.contract %[[K]][%[[I]]] groups = 2 apart = 3 !tile.block<q6_k>
+  tile.contract %k[%i] groups = 2 apart = 3 !tile.block<q6_k> columns = 512 with %x rows %i + %j into %scratch : memref<?xi8>, memref<32x16xf32>, memref<?x512xf32>
   // CHECK: tile.barrier
   tile.barrier
   // CHECK: tile.reduce sum %[[F]] : vector<16xf32> -> f32

@@ -54,7 +54,7 @@ exec.kernel @scaled : #exec.linear<columns = 64, int8 = true, parts = [<element 
 // CHECK: scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c1 {
 // CHECK: scf.for %[[ITEM:.*]] = %{{.*}} to %{{.*}} step %c1 {
 // CHECK: %[[FIRST:.*]] = arith.muli %[[ITEM]], %c32
-// CHECK: tile.contract %[[W]][%{{.*}}] !tile.block<bf16> columns = 64 with %[[X]] rows
+// CHECK: tile.contract %[[W]][%{{.*}}] groups = 2 !tile.block<bf16> columns = 64 with %[[X]] rows
 // CHECK: vector.store %{{.*}}, %[[OUT]]
 // CHECK: scf.for %[[M:.*]] = %c0 to
 // CHECK: %[[ROW:.*]] = arith.addi %{{.*}}, %[[M]]

@@ -145,3 +145,34 @@ exec.kernel @single : #exec.linear<columns = 64, int8 = false, parts = [<element
   vector.store %v, %out[%c0, %c0] : memref<?x16xf32>, vector<16xf32>
   exec.end
 }
+
+// Two groups, three apart: one row reads both together, block by block; several rows take one after the other, each with its half of
+// the sums.
+// PANEL: exec.kernel @groups
+// PANEL: ^bb0(%{{.*}}, %[[Q:.*]]: memref<?x64xi8>, %[[SCALE:.*]]: memref<?x2xf32>, %[[SUMS:.*]]: memref<?x4xi32>, %[[W:.*]]: memref<?xi8>, %{{.*}}: memref<?x16xf32>, %[[FIRST:.*]]: index, %[[N:.*]]: index):
+// PANEL: %[[ACC:.*]] = memref.alloca() : memref<8x16xf32>
+// PANEL: %[[R:.*]]:2 = scf.for %[[K:.*]] = %c0 to %c2 step %c1 iter_args(%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}})
+// PANEL: %[[ONE:.*]] = tile.load_quant %[[W]][%c2, %[[K]]]
+// PANEL: %[[S:.*]] = tile.dot %[[ONE]], %[[Q]], %[[SCALE]], %[[SUMS]][%[[FIRST]], %[[K]]] acc %[[A]]
+// PANEL: %[[OTHER:.*]] = tile.load_quant %[[W]][%c5, %[[K]]]
+// PANEL: %[[T:.*]] = tile.dot %[[OTHER]], %[[Q]], %[[SCALE]], %[[SUMS]][%[[FIRST]], %[[K]]] acc %[[B]]
+// PANEL: scf.yield %[[S]], %[[T]]
+// PANEL: vector.store %[[R]]#0, %[[ACC]][%c0, %c0]
+// PANEL: vector.store %[[R]]#1, %[[ACC]][%c4, %c0]
+// PANEL: scf.for %[[J:.*]] = %c0 to %c2 step %c1 {
+// PANEL: %[[AWAY:.*]] = arith.muli %[[J]], %c3
+// PANEL: %[[GROUP:.*]] = arith.addi %[[AWAY]], %c2
+// PANEL: %[[HALF:.*]] = arith.muli %[[J]], %c4
+// PANEL: tile.load_quant %[[W]][%[[GROUP]],
+// PANEL: %[[AT:.*]] = arith.addi %[[HALF]], %{{.*}}
+// PANEL: vector.store %{{.*}}, %[[ACC]][%[[AT]], %c0]
+exec.kernel @groups : #exec.linear<columns = 64, int8 = true, parts = [<element = q4_0, rows = 16, columns = 64>], epilogue = store, tile = 16, rows_per_item = 4> {
+^bb0(%count: memref<?xi32>, %q: memref<?x64xi8>, %scale: memref<?x2xf32>, %sums: memref<?x4xi32>, %w: memref<?xi8>, %out: memref<?x16xf32>, %first: index, %n: index):
+  %acc = memref.alloca() : memref<8x16xf32>
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  tile.contract %w[%c2] groups = 2 apart = 3 !tile.block<q4_0> columns = 64 with %q, %scale, %sums rows %first + %n into %acc : memref<?xi8>, memref<8x16xf32>, memref<?x64xi8>, memref<?x2xf32>, memref<?x4xi32>
+  %v = vector.load %acc[%c0, %c0] : memref<8x16xf32>, vector<16xf32>
+  vector.store %v, %out[%c0, %c0] : memref<?x16xf32>, vector<16xf32>
+  exec.end
+}
