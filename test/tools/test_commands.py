@@ -267,8 +267,8 @@ class Memory(Commands):
         return bytes_
 
     def test_the_plan_is_what_a_process_takes(self):
-        plan = self.tools.inspect(self.model)["memory"]
-        table = sum(w["bytes"] for w in plan["weights"] if w["place"] == "table")
+        plan = self.tools.inspect(self.model)
+        table = sum(w["bytes"] for w in plan["memory"]["weights"] if w["place"] == "table")
         with subprocess.Popen([self.tools.bin / "g4run", "chat", self.model, "--temp", "0", "-n", "1"], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             used = []

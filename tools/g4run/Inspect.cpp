@@ -63,9 +63,7 @@ Json memoryJson(const api::Report &report) {
                   {"bytes_per_token", c.bytesPerToken},
                   {"page_bytes", c.pageBytes}});
   return {{"weights", std::move(places)},
-          {"kv", std::move(kv)},
-          {"in_use_token", report.inUse.token},
-          {"in_use_prompt", report.inUse.prompt}};
+          {"kv", std::move(kv)}};
 }
 
 Json toJson(const api::Report &report) {
@@ -101,6 +99,8 @@ Json toJson(const api::Report &report) {
           {"source", report.source},
           {"file_bytes", report.fileBytes},
           {"weights_missing", report.weightsMissing},
+          {"in_use_token", report.inUse.token},
+          {"in_use_prompt", report.inUse.prompt},
           {"facts",
            {{"name", report.name},
             {"architecture", report.architecture},
