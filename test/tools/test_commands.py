@@ -269,7 +269,7 @@ class Memory(Commands):
     def test_the_plan_is_what_a_process_takes(self):
         plan = self.tools.inspect(self.model)
         table = sum(w["bytes"] for w in plan["memory"]["weights"] if w["place"] == "table")
-        with subprocess.Popen([self.tools.bin / "g4run", "chat", self.model, "--temp", "0", "-n", "1"], stdin=subprocess.PIPE,
+        with subprocess.Popen([self.tools.bin / "g4run", "chat", self.model, "--temp", "0", "-n", "1", "--threads", "2"], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             used = []
             for words in (0, 485):  # the second fills a step of 512 rows
@@ -278,7 +278,8 @@ class Memory(Commands):
                 process.stdout.readline()
                 used.append(self.used(process.pid))
             process.stdin.close()
-        # The system maps whole neighbourhoods of a small file, so all of its table; the heap is the program's own.
+        # The system maps whole neighbourhoods of a small file, so all of its table; the heap is the program's own. Each thread's stack
+        # holds kernels' scratch: two threads on any machine.
         heap = 1 << 20
         for name, bytes_ in zip(("in_use_token", "in_use_prompt"), used):
             self.at_least(bytes_, 0.97 * plan[name], name)
