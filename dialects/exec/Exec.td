@@ -185,8 +185,14 @@ def Exec_Linear : Exec_Attr<"Linear", "linear"> {
 }
 
 def Exec_Attention : Exec_Attr<"Attention", "attention"> {
-  let summary = "Kernel: attention of one row and one K/V head's queries over pages, tile by absolute tile.";
+  let summary = "Kernel: attention of one row and one K/V head's queries over pages, segment by absolute segment.";
   let description = [{
+    What a row sees is cut into segments at absolute positions (`segmentsOf` in dialects/exec/Signature.h). Each is computed
+    by itself, then they are folded in order. Up to `kSplitRows` rows, an item is one segment of a row: it writes its largest
+    scores, sums of weights and weighted values to `parts` and counts itself in `arrivals`, and the last to arrive
+    folds them. With more rows, or one segment, an item does all of a row and the row's other items do nothing. All ways
+    give the same bits. `arrivals` must be zero: the kernel that computes the queries clears it.
+
     With quantised pages the queries are rotated already and the result is rotated back.
 
     Constraints: (c1) `heads` is a multiple of `kvHeads`. (c2) `dim` is a multiple of 32. (c3) `window >= 0` (0: all), and

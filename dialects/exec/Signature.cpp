@@ -130,6 +130,7 @@ public:
       if (h.getQuery()) {
         read("q_norm", f32);
         write("q", f32, h.getHeads() * h.getDim());
+        write("arrivals", i32, h.getHeads());
       }
       if (h.getKey())
         read("k_norm", f32);
@@ -157,6 +158,8 @@ public:
       read(name, i32);
     read("q", f32, a.getHeads() * a.getDim());
     kv(a.getKvElement(), /*written=*/false);
+    write("parts", f32, partColumns(a));
+    write("arrivals", i32, a.getHeads());
     activation("out", a.getHeads() * a.getDim(), a.getForms().getF32(), a.getForms().getQ8(), true);
   }
 
@@ -248,10 +251,12 @@ SmallVector<Argument> signatureOf(Attribute spec) {
   return b.take();
 }
 
-int64_t queriesPerItem(AttentionAttr spec) {
-  constexpr int64_t kFewest = 4; // share a pass over keys and values; fewer would read them more often for nothing
-  int64_t group = spec.getHeads() / spec.getKvHeads();
-  return group % kFewest == 0 ? kFewest : group;
+int64_t segmentsOf(AttentionAttr spec) {
+  int64_t window = spec.getWindow(), pages = kMostSegments * module::kPageTokens;
+  if (window == 0)
+    return kMostSegments;
+  int64_t tokens = (window + pages - 1) / pages * module::kPageTokens;
+  return (window - 1 + tokens - 1) / tokens + 1; // its first position may lie anywhere in a segment
 }
 
 Geometry geometryOf(Attribute spec) {
@@ -265,7 +270,7 @@ Geometry geometryOf(Attribute spec) {
           items = (l.getParts()[0].getRows() + l.getTile() - 1) / l.getTile();
         return {l.getRowsPerItem(), items};
       })
-      .Case([](AttentionAttr a) -> Geometry { return {1, a.getHeads() / queriesPerItem(a)}; })
+      .Case([](AttentionAttr a) -> Geometry { return {1, a.getKvHeads() * segmentsOf(a)}; })
       .Case([](RowKernelAttr) -> Geometry { return {kRowChainRows, 1}; })
       .Case([](ExpertsAttr e) -> Geometry {
         return {1, e.getUsed() * (e.getParts()[0].getRows() / e.getExperts() / e.getTile())};

@@ -25,12 +25,21 @@ mlir::LogicalResult verifySpec(mlir::Attribute spec, llvm::function_ref<mlir::In
 /// The arguments of a kernel with a valid specification.
 llvm::SmallVector<Argument> signatureOf(mlir::Attribute spec);
 
-/// Queries of one attention item: all that share a K/V head, or four of them where that divides evenly, so that one sequence
-/// with a long context and one K/V head occupies several threads.
-int64_t queriesPerItem(AttentionAttr spec);
-
 /// Rows of a row set that one call of a row chain takes together, and so one work item of a row kernel.
 inline constexpr int64_t kRowChainRows = 4;
+/// Up to this many rows, the segments of an attention row may be work items of their own; more rows fill the threads
+/// by themselves. Bounds the memory of `parts`.
+inline constexpr int64_t kSplitRows = 16;
+/// Segments of a row with a whole context: as many threads as may share one sequence.
+inline constexpr int64_t kMostSegments = 32;
+/// The most segments that one row sees. A segment is `n` pages from page `n * i` on: of a window the fewest that make
+/// up to kMostSegments of it, of a whole context of `t` positions ceil(t / (kMostSegments * kPageTokens)). So a row's segments
+/// follow from its position alone.
+int64_t segmentsOf(AttentionAttr spec);
+/// Columns of a row of `parts`, of which each segment and query head of a row has one: the weighted values, then the
+/// largest score and the sum of weights in a strip of their own.
+inline int64_t partColumns(AttentionAttr spec) { return spec.getDim() + module::kLanes; }
+
 /// How a kernel with a valid specification counts its work items: `itemsPerBlock` for every `rowsPerItem` rows.
 struct Geometry {
   int64_t rowsPerItem, itemsPerBlock;

@@ -12,6 +12,7 @@ namespace g4::lower {
 namespace {
 
 struct LowerExecToTilePass : impl::LowerExecToTilePassBase<LowerExecToTilePass> {
+  using Base::Base;
   void runOnOperation() override {
     for (exec::KernelOp kernel : getOperation().getOps<exec::KernelOp>()) {
       if (!kernel.getBody().empty())
@@ -19,7 +20,7 @@ struct LowerExecToTilePass : impl::LowerExecToTilePassBase<LowerExecToTilePass> 
       TileBuilder t(kernel);
       TypeSwitch<Attribute>(kernel.getSpec())
           .Case([&](exec::LinearAttr s) { buildLinear(t, s); })
-          .Case([&](exec::AttentionAttr s) { buildAttention(t, s); })
+          .Case([&](exec::AttentionAttr s) { buildAttention(t, s, splitAttention); })
           .Case([&](exec::RowKernelAttr s) { buildRowKernel(t, s); })
           .Case([&](exec::SortExpertsAttr s) { buildSortExperts(t, s); })
           .Case([&](exec::ExpertsAttr s) { buildExperts(t, s); });

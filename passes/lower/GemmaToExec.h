@@ -123,6 +123,7 @@ private:
   unsigned kernelCount = 0;
   DenseMap<Value, ActivationBuffers> activations; ///< by gemma value
   DenseMap<Value, Value> buffers;                 ///< plain f32 results and streams
+  DenseMap<Value, std::pair<Value, Value>> queries; ///< a layer's queries to (q, arrivals) buffers
   DenseMap<Value, Value> kvs;
   DenseMap<Value, Prologue> prologues;            ///< by the norm whose only reader is one linear
   DenseMap<Value, std::pair<Value, Value>> choices; ///< route's ids to (router_idx, router_w) buffers

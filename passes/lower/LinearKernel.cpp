@@ -153,6 +153,8 @@ void LinearKernel::oneHead(Value first, Value n, unsigned part, Value head, Stri
             t.storeStrip(v, rotated, {m, k});
         });
     }
+    if (kind == "query") // no segment of its attention has arrived
+      t.store(t.i32(0), t.arg("arrivals"), {inSet, head});
     if (kind == "key") {
       auto [page, slot] = pageOf(row);
       pages->storeKey(pages->keys(page, head), slot, rotated, m);

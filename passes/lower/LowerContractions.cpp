@@ -151,8 +151,10 @@ LogicalResult Lowering::lowerHeads(gemma::LinearOp op) {
   operands["rope"] = slot(sliding ? SlotKind::rope_sliding : SlotKind::rope_global);
   if (query) {
     Value q = buffer(layerName("q", op), set, heads * dim, b.getF32Type());
+    Value arrivals = buffer(layerName("arrivals", op), set, heads, b.getI32Type());
     operands["q"] = q;
-    buffers[queryRope.getResult()] = q;
+    operands["arrivals"] = arrivals;
+    queries[queryRope.getResult()] = {q, arrivals};
   }
   if (append) {
     auto type = append.getKv().getType();
@@ -193,11 +195,15 @@ LogicalResult Lowering::lowerAttention(gemma::AttentionOp op) {
   operands["sequences"] = slot(SlotKind::sequences);
   operands["blocks"] = slot(sliding ? SlotKind::blocks_sliding : SlotKind::blocks_global);
   operands["blocks_stride"] = slot(SlotKind::counts, sliding ? module::kCountBlocksSliding : module::kCountBlocksGlobal);
-  operands["q"] = buffers.lookup(op.getQ());
+  auto [q, arrivals] = queries.lookup(op.getQ());
+  operands["q"] = q;
+  operands["arrivals"] = arrivals;
   operands["kv"] = operands[kKvScales] = kvs.lookup(op.getKv());
   put(operands, "out", out);
   auto spec = AttentionAttr::get(b.getContext(), op.getHeads(), type.getHeads(), type.getDim(), type.getWindow(), kvElement,
                                  op.getScaleAttr(), FormsAttr::get(b.getContext(), forms.f32, forms.q8));
+  int64_t parts = kSplitRows * op.getHeads() * segmentsOf(spec);
+  operands["parts"] = buffer(layerName("parts", op), RowSet::single, partColumns(spec), b.getF32Type(), parts);
   dispatch(spec, "attention", operands, set, op, 0);
   return success();
 }

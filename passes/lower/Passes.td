@@ -33,10 +33,13 @@ def LowerExecToTilePass : Pass<"lower-exec-to-tile", "::mlir::ModuleOp"> {
     exec.kernel @attention_0 : #exec.attention<heads = 8, ...> {}
     ```
     becomes the same operation with a body of scf, arith, memref, vector and tile operations, the same for all
-    targets.
+    targets but for `split-attention`: a target whose items cannot hand results to each other within a dispatch
+    leaves it out, and an item does all segments of a row. Results are the same.
   }];
   let dependentDialects = ["::g4::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+  let options = [
+    Option<"splitAttention", "split-attention", "bool", "true", "Share a row of attention among items where a step has few rows">];
 }
 
 def ScheduleContractionsPass : Pass<"tile-schedule-contractions", "::mlir::ModuleOp"> {

@@ -14,7 +14,7 @@ Value StripBuilder::like(V shaped, float v) { return isa<VectorType>(shaped.getT
 Value StripBuilder::add(V x, V y) { return arith::AddIOp::create(b, loc, x, y); }
 Value StripBuilder::sub(V x, V y) { return arith::SubIOp::create(b, loc, x, y); }
 Value StripBuilder::mul(V x, V y) { return arith::MulIOp::create(b, loc, x, y); }
-// Unsigned: no index here is negative, and the divisors are constants that become shifts.
+// Unsigned: no index here is negative, and nearly all divisors are constants that become shifts.
 Value StripBuilder::div(V x, V y) { return arith::DivUIOp::create(b, loc, x, y); }
 Value StripBuilder::rem(V x, V y) { return arith::RemUIOp::create(b, loc, x, y); }
 Value StripBuilder::ceilDiv(V x, int64_t y) { return div(add(x, index(y - 1)), index(y)); }
@@ -89,6 +89,13 @@ void StripBuilder::ifThen(V condition, function_ref<void()> then, function_ref<v
     return;
   b.setInsertionPoint(op.elseBlock()->getTerminator());
   otherwise();
+}
+
+Value StripBuilder::ifElse(V condition, function_ref<V()> then, function_ref<V()> otherwise) {
+  auto yielding = [](function_ref<V()> body) {
+    return [body](OpBuilder &b, Location loc) { scf::YieldOp::create(b, loc, body()); };
+  };
+  return scf::IfOp::create(b, loc, condition, yielding(then), yielding(otherwise)).getResult(0);
 }
 
 } // namespace g4

@@ -49,6 +49,7 @@ public:
   Values loop(V lower, V upper, int64_t step, mlir::ValueRange init,
               llvm::function_ref<Values(V, mlir::ValueRange)> body);
   void ifThen(V condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise = {});
+  V ifElse(V condition, llvm::function_ref<V()> then, llvm::function_ref<V()> otherwise);
 };
 
 } // namespace g4

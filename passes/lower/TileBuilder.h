@@ -68,7 +68,7 @@ private:
 
 // The bodies, one per kernel specification.
 void buildLinear(TileBuilder &t, exec::LinearAttr spec);
-void buildAttention(TileBuilder &t, exec::AttentionAttr spec);
+void buildAttention(TileBuilder &t, exec::AttentionAttr spec, bool maySplit);
 void buildRowKernel(TileBuilder &t, exec::RowKernelAttr spec);
 void buildSortExperts(TileBuilder &t, exec::SortExpertsAttr spec);
 void buildExperts(TileBuilder &t, exec::ExpertsAttr spec);

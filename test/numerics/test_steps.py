@@ -135,7 +135,8 @@ class Steps(Case):
             self.ok(common.bits_differ(got, np.concatenate(wanted)), name)
 
     def test_long_sequences_decode_to_the_bits_of_their_prefill(self):
-        """Many pages of attention, rows on both sides of the edges at 2048 and 2112, and threads that share the rows."""
+        """Segments of attention: one by one where few rows are decoded, by whole rows in chunks. From position 2048 on they have
+        two pages instead of one, and at 2112 the last page begins a new one."""
         for name, artifact in builds(self.tools, "e-style"):
             ids = np.resize(reference("e-style")["p100_ids"], 2120)
             starts = [step(rows(0, ids[i:i + 340])) for i in range(0, 2040, 340)]

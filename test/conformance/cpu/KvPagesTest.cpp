@@ -132,13 +132,14 @@ struct Step {
 
   struct Output {
     std::vector<float> q;
+    std::vector<int32_t> arrivals;
     std::vector<std::byte> kv; ///< two pages
     std::span<const std::byte> page(const Shape &s, int64_t position) const {
       return std::span(kv).subspan((position / kPage ? 0 : 1) * s.pages().pageBytes(), s.pages().pageBytes());
     }
   };
   Output empty(std::byte fill) const {
-    return {std::vector<float>(kRows * kHeads * shape.dim),
+    return {std::vector<float>(kRows * kHeads * shape.dim), std::vector<int32_t>(kRows * kHeads, -1),
             std::vector<std::byte>(2 * shape.pages().pageBytes(), fill)};
   }
   /// Rows [first, first + n) as one step of their own.
@@ -147,7 +148,7 @@ struct Step {
     std::vector<void *> buffers{&count, &x[first * kColumns], weights[0].data(), weights[1].data(), weights[2].data(),
                                 map.data(), &rope[first * dim], qNorm.data(), kNorm.data(), &positions[first],
                                 sequences.data(), blocks.data(), stride.data(), &out.q[first * kHeads * dim],
-                                out.kv.data()};
+                                &out.arrivals[first * kHeads], out.kv.data()};
     if (shape.pages().isQuantised())
       buffers.push_back(out.kv.data());
     kernel(buffers.data(), 0, (n + 7) / 8 * (kHeads + 2 * kKvHeads));
@@ -256,6 +257,7 @@ TEST_F(KvPagesTest, RowsDoNotDependOnTheirStep) {
       s.run(kernel, parts, first, n);
     EXPECT_EQ(whole.kv, parts.kv) << shape.name("heads");
     EXPECT_EQ(whole.q, parts.q) << shape.name("heads");
+    EXPECT_EQ(parts.arrivals, std::vector<int32_t>(kRows * kHeads, 0)) << "no segment of attention has arrived";
   }
 }
 
@@ -275,8 +277,10 @@ TEST_F(KvPagesTest, AttentionIsNearTheUnquantisedOne) {
     std::vector<float> out(kRows * kHeads * shape.dim);
     int32_t count = kRows;
     std::vector<void *> buffers{&count, s.map.data(), s.positions.data(), s.sequences.data(), s.blocks.data(),
-                                s.stride.data(), written.q.data(), written.kv.data(), written.kv.data(), out.data()};
-    kernels->find(shape.name("attention"))(buffers.data(), 0, kRows * kKvHeads);
+                                s.stride.data(), written.q.data(), written.kv.data(), written.kv.data(), /*parts*/ nullptr,
+                                /*arrivals*/ nullptr, out.data()};
+    static_assert(kRows > 16); // so that items do whole rows: the first of the 32 of each
+    kernels->find(shape.name("attention"))(buffers.data(), 0, kRows * kKvHeads * 32);
     double error = 0, size = 0;
     for (int64_t row : {0, 1, 5, 69})
       for (int64_t h = 0; h < kHeads; ++h) {

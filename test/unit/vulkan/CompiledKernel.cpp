@@ -57,12 +57,11 @@ std::unique_ptr<CompiledKernel> CompiledKernel::compile(const std::string &spec,
     add(pm);
     return pm.run(module);
   };
-  auto tiles = parseSourceString<ModuleOp>("exec.kernel @kernel : " + spec + " {}", &context);
-  if (!tiles ||
-      failed(passes(*tiles, [](OpPassManager &pm) { pm.addPass(lower::createLowerExecToTilePass()); })))
+  auto forVulkan = parseSourceString<ModuleOp>("exec.kernel @kernel : " + spec + " {}", &context);
+  if (!forVulkan)
     return nullptr;
   std::unique_ptr<CompiledKernel> result(new CompiledKernel);
-  for (const exec::Argument &a : exec::signatureOf((*tiles->getOps<exec::KernelOp>().begin()).getSpec()))
+  for (const exec::Argument &a : exec::signatureOf((*forVulkan->getOps<exec::KernelOp>().begin()).getSpec()))
     result->state->names.push_back(a.name);
 
   const cpu::Variant *variant = cpu::hostVariant();
@@ -70,8 +69,11 @@ std::unique_ptr<CompiledKernel> CompiledKernel::compile(const std::string &spec,
     error = "this CPU runs none of the code levels";
     return nullptr;
   }
-  OwningOpRef<ModuleOp> forCpu = tiles->clone();
-  if (failed(passes(*forCpu, [&](OpPassManager &pm) { cpu::buildCpuPipeline(pm, *variant); })))
+  OwningOpRef<ModuleOp> forCpu = forVulkan->clone();
+  if (failed(passes(*forCpu, [&](OpPassManager &pm) {
+        pm.addPass(lower::createLowerExecToTilePass());
+        cpu::buildCpuPipeline(pm, *variant);
+      })))
     return nullptr;
   FailureOr<std::string> code = cpu::generateCode(*forCpu, *variant, cpu::Output::kShared);
   if (failed(code))
@@ -84,9 +86,12 @@ std::unique_ptr<CompiledKernel> CompiledKernel::compile(const std::string &spec,
   result->state->object = std::move(*object);
   result->state->function = reinterpret_cast<module::KernelFn>(result->state->object->symbol("kernel"));
 
-  if (failed(passes(*tiles, [](OpPassManager &pm) { vulkan::buildVulkanPipeline(pm); })))
+  if (failed(passes(*forVulkan, [](OpPassManager &pm) {
+        pm.addPass(lower::createLowerExecToTilePass({/*splitAttention=*/false}));
+        vulkan::buildVulkanPipeline(pm);
+      })))
     return nullptr;
-  FailureOr<std::vector<uint32_t>> shader = vulkan::generateShaders(*tiles);
+  FailureOr<std::vector<uint32_t>> shader = vulkan::generateShaders(*forVulkan);
   if (failed(shader))
     return nullptr;
   result->state->runner = VulkanRunner::create(*shader, "kernel", result->state->names.size(), error);

@@ -31,12 +31,14 @@ exec.program @step attributes {max_rows = 8, max_tail_rows = 8, max_logit_rows =
   %kv = exec.kv layer 0 window 16 heads 1 dim 32 f16
   %q = exec.buffer "q" : !exec.buffer<rows, 1 x 32 x f32>
   %out = exec.buffer "out" : !exec.buffer<rows, 1 x 32 x f32>
+  %parts = exec.buffer "parts" : !exec.buffer<single, 32 x 48 x f32>
+  %arrivals = exec.buffer "arrivals" : !exec.buffer<rows, 1 x 1 x i32>
   exec.dispatch @attention_0 reads(%s, %s, %s, %s, %s, %s, %q, %kv : !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.buffer<rows, 1 x 32 x f32>, !exec.kv)
-    writes(%out : !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 1, layer = 0, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
+    writes(%parts, %arrivals, %out : !exec.buffer<single, 32 x 48 x f32>, !exec.buffer<rows, 1 x 1 x i32>, !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 2, layer = 0, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
   exec.dispatch @attention_1 reads(%s, %s, %s, %s, %s, %s, %q, %kv : !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.buffer<rows, 1 x 32 x f32>, !exec.kv)
-    writes(%out : !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 1, layer = 1, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
+    writes(%parts, %arrivals, %out : !exec.buffer<single, 32 x 48 x f32>, !exec.buffer<rows, 1 x 1 x i32>, !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 32, layer = 1, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
   exec.dispatch @attention_2 reads(%s, %s, %s, %s, %s, %s, %q, %kv : !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.buffer<rows, 1 x 32 x f32>, !exec.kv)
-    writes(%out : !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 1, layer = 2, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
+    writes(%parts, %arrivals, %out : !exec.buffer<single, 32 x 48 x f32>, !exec.buffer<rows, 1 x 1 x i32>, !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 2, layer = 2, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
   %idx = exec.buffer "idx" : !exec.buffer<rows, 1 x 1 x i32>
   %order = exec.buffer "order" : !exec.buffer<rows, 1 x 1 x i32>
   %tiles = exec.buffer "tiles" : !exec.buffer<rows, 4 x 1 x i32>

@@ -139,6 +139,10 @@ gguf.weight @w : !gguf.matrix<32x32, f32> from <file = 0, offset = 0, size = 409
 exec.program @pages attributes {max_rows = 8, max_tail_rows = 8, max_logit_rows = 8, model = {}} {
   %s = exec.slot counts[0]
   %rope = exec.slot rope_sliding[0]
+  %pa = exec.buffer "pa" : !exec.buffer<single, 32 x 48 x f32>
+  %pb = exec.buffer "pb" : !exec.buffer<single, 32 x 48 x f32>
+  %na = exec.buffer "na" : !exec.buffer<rows, 1 x 1 x i32>
+  %nb = exec.buffer "nb" : !exec.buffer<rows, 1 x 1 x i32>
   %x = exec.buffer "x" : !exec.buffer<rows, 1 x 32 x f32>
   %q = exec.buffer "q" : !exec.buffer<rows, 1 x 32 x f32>
   %a = exec.buffer "a" : !exec.buffer<rows, 1 x 32 x f32>
@@ -153,11 +157,11 @@ exec.program @pages attributes {max_rows = 8, max_tail_rows = 8, max_logit_rows 
     writes(%kv0 : !exec.kv) over rows {rows_per_item = 32, items_per_block = 1, layer = 0, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
   // CHECK-NEXT: exec.dispatch @attention
   exec.dispatch @attention reads(%s, %s, %s, %s, %s, %s, %q, %kv1 : !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.buffer<rows, 1 x 32 x f32>, !exec.kv)
-    writes(%a : !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 1, layer = 1, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
+    writes(%pa, %na, %a : !exec.buffer<single, 32 x 48 x f32>, !exec.buffer<rows, 1 x 1 x i32>, !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 2, layer = 1, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
   // CHECK-NEXT: exec.barrier
   // CHECK-NEXT: exec.dispatch @attention
   exec.dispatch @attention reads(%s, %s, %s, %s, %s, %s, %q, %again : !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.slot, !exec.buffer<rows, 1 x 32 x f32>, !exec.kv)
-    writes(%b : !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 1, layer = 2, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
+    writes(%pb, %nb, %b : !exec.buffer<single, 32 x 48 x f32>, !exec.buffer<rows, 1 x 1 x i32>, !exec.buffer<rows, 1 x 32 x f32>) over rows {rows_per_item = 1, items_per_block = 2, layer = 2, macs_per_row = 0, tap_operands = array<i64>, tap_names = []}
   // CHECK-NEXT: exec.barrier
   // CHECK-NEXT: exec.dispatch @heads
   exec.dispatch @heads reads(%s, %x, %w, %s, %rope, %gain, %s, %s, %s, %s : !exec.slot, !exec.buffer<rows, 1 x 32 x f32>, !exec.weight, !exec.slot, !exec.slot, !exec.weight, !exec.slot, !exec.slot, !exec.slot, !exec.slot)

@@ -8,6 +8,10 @@
 // STRIPS: exec.kernel @linear
 // STRIPS: exec.kernel @experts
 
+// For a target whose items cannot hand results to each other: whole rows only.
+// RUN: g4-opt %s --lower-exec-to-tile=split-attention=false | FileCheck %s --check-prefix=UNSPLIT --implicit-check-not=memref.atomic_rmw
+// UNSPLIT: exec.kernel @attention
+
 // Work items [begin, end), three to a block of eight rows (40 outputs are three tiles of 16), as blocks and items of a block;
 // how the rows of a block share weights is left to tile-schedule-contractions.
 // CHECK: exec.kernel @linear : {{.*}} {
@@ -72,19 +76,38 @@ exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element 
 
 // Two query heads share the strips of keys and the vectors of values.
 // CHECK: exec.kernel @attention
-// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[MAP:.*]]: memref<?xi32>, %[[POSITIONS:.*]]: memref<?xi32>, %[[SEQUENCES:.*]]: memref<?xi32>, %[[BLOCKS:.*]]: memref<?xi32>, %[[STRIDE:.*]]: memref<?xi32>, %[[Q:.*]]: memref<?x64xf32>, %[[KV:.*]]: memref<?xf16>, %[[OUT:.*]]: memref<?x64xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index):
+// CHECK-NEXT: ^bb0(%{{.*}}: memref<?xi32>, %[[MAP:.*]]: memref<?xi32>, %[[POSITIONS:.*]]: memref<?xi32>, %[[SEQUENCES:.*]]: memref<?xi32>, %[[BLOCKS:.*]]: memref<?xi32>, %[[STRIDE:.*]]: memref<?xi32>, %[[Q:.*]]: memref<?x64xf32>, %[[KV:.*]]: memref<?xf16>, %[[PARTS:.*]]: memref<?x48xf32>, %[[ARRIVALS:.*]]: memref<?x2xi32>, %[[OUT:.*]]: memref<?x64xf32>, %[[BEGIN:.*]]: index, %[[END:.*]]: index):
 // CHECK-DAG: %[[MASKED:.*]] = arith.constant dense<-1.000000e+30> : vector<16xf32>
+// Of up to sixteen rows each item is a segment: a window of sixteen spans two, and one head of two takes the last first.
+// CHECK: %[[SPLIT:.*]] = arith.cmpi ule, %{{.*}}, %c16 : index
 // CHECK: scf.for %[[ITEM:.*]] = %[[BEGIN]] to %[[END]]
+// CHECK: %[[ROW:.*]] = arith.divui %[[ITEM]], %c2
+// CHECK: %[[REST:.*]] = arith.remui %[[ITEM]], %c2
+// CHECK: %[[NUMBER:.*]] = arith.subi %c1, %[[REST]]
 // The row's position and sequence are found through the map; keys are those of [position - 15, position].
-// CHECK: memref.load %[[MAP]][%[[ITEM]]]
+// CHECK: memref.load %[[MAP]][%[[ROW]]]
 // CHECK: memref.load %[[POSITIONS]]
-// CHECK: memref.load %[[SEQUENCES]]
 // CHECK: %[[UPPER:.*]] = arith.addi %{{.*}}, %c1
 // CHECK: %[[CLAMPED:.*]] = arith.maxui %[[UPPER]], %c16
 // CHECK: %[[LOWER:.*]] = arith.subi %[[CLAMPED]], %c16
-// Pages by absolute position: the first with a key that is seen, to the row's own.
+// Segments, here of one page each, by absolute position: the first with a key that is seen, to the row's own.
 // CHECK: %[[FIRST:.*]] = arith.divui %[[LOWER]], %c64
-// CHECK: scf.for %[[PAGE:.*]] = %[[FIRST]] to %{{.*}} step %c1 {
+// CHECK: %[[LAST:.*]] = arith.divui %{{.*}}, %c64
+// A row with one segment is no item's part.
+// CHECK: %[[COUNT:.*]] = arith.subi %[[LAST]], %[[FIRST]]
+// CHECK: %[[MINE:.*]] = arith.addi %[[FIRST]], %[[NUMBER]]
+// CHECK: %[[IS_FIRST:.*]] = arith.cmpi eq, %[[NUMBER]], %c0
+// CHECK: %[[SEVERAL:.*]] = arith.cmpi ugt, %[[COUNT]], %c1
+// CHECK: %[[IS_SPLIT:.*]] = arith.andi %[[SPLIT]], %[[SEVERAL]]
+// CHECK: %[[THERE:.*]] = arith.cmpi ult, %[[NUMBER]], %[[COUNT]]
+// CHECK: %[[PART:.*]] = arith.andi %[[IS_SPLIT]], %[[THERE]]
+// CHECK: %[[WHOLE:.*]] = arith.select %[[IS_SPLIT]], %false, %[[IS_FIRST]] : i1
+// CHECK-DAG: %[[NEXT:.*]] = arith.addi %[[MINE]], %c1
+// CHECK-DAG: %[[ALL:.*]] = arith.select %[[WHOLE]], %[[LAST]], %[[MINE]]
+// CHECK: %[[UNTIL:.*]] = arith.select %[[PART]], %[[NEXT]], %[[ALL]]
+// CHECK: scf.for %[[SEGMENT:.*]] = %[[MINE]] to %[[UNTIL]] step %c1 {
+// CHECK: memref.load %[[SEQUENCES]]
+// CHECK: scf.for %[[PAGE:.*]] = %{{.*}} to %{{.*}} step %c1 {
 // CHECK: memref.load %[[BLOCKS]]
 // Scores: sixteen keys at a time, dimension by dimension; those outside the window are replaced, whatever they are.
 // CHECK: %[[GE:.*]] = arith.cmpi sge
@@ -107,6 +130,28 @@ exec.kernel @floats : #exec.linear<columns = 64, int8 = true, parts = [<element 
 // CHECK: memref.prefetch %[[KV]]
 // CHECK: vector.load %[[KV]]
 // CHECK-COUNT-2: math.fma
+// A part is written; an item that does the whole row folds it.
+// CHECK: scf.if %[[PART]] {
+// CHECK: memref.store %{{.*}}, %[[PARTS]][%[[TO:.*]], %c32]
+// CHECK: memref.store %{{.*}}, %[[PARTS]][%[[TO]], %c33]
+// CHECK: vector.store %{{.*}}, %[[PARTS]][%[[TO]], %{{.*}}]
+// CHECK: } else {
+// CHECK-NOT: %[[PARTS]]
+// CHECK: math.fma
+// Then the part is counted, and who counts the last one folds them all in order. No part is read before.
+// CHECK: %[[DONE:.*]] = scf.if %[[PART]] -> (i1) {
+// CHECK-NOT: %[[PARTS]]
+// CHECK: %[[BEFORE:.*]] = memref.atomic_rmw addi %c1_i32, %[[ARRIVALS]][%[[ROW]], %{{.*}}]
+// CHECK: %[[IS_LAST:.*]] = arith.cmpi eq
+// CHECK: scf.if %[[IS_LAST]] {
+// CHECK: scf.for %{{.*}} = %c0 to %[[COUNT]] step %c1 {
+// CHECK: memref.load %[[PARTS]][%[[FROM:.*]], %c32]
+// CHECK: memref.load %[[PARTS]][%[[FROM]], %c33]
+// CHECK: vector.load %[[PARTS]][%[[FROM]], %{{.*}}]
+// CHECK: scf.yield %[[IS_LAST]]
+// CHECK: } else {
+// CHECK: scf.yield %[[WHOLE]]
+// CHECK: scf.if %[[DONE]] {
 // CHECK: arith.divf
 // CHECK: vector.store %{{.*}}, %[[OUT]]
 // CHECK: exec.end
@@ -196,7 +241,7 @@ exec.kernel @quantised : #exec.linear<columns = 32, int8 = true, parts = [<eleme
 // Attention over them: codes of a block are summed before the keys' scales are multiplied; the values' scales go into the
 // weights; the result is rotated back before it is written. Four-bit codes: low halves, then high halves of bytes.
 // CHECK: exec.kernel @quantised_attention
-// CHECK-NEXT: ^bb0({{.*}}, %[[KV:[^:]*]]: memref<?xi8>, %[[SCALES:[^:]*]]: memref<?xf16>, %[[OUT:[^:]*]]: memref<?x64xf32>, %{{[^:]*}}: index, %{{[^:]*}}: index):
+// CHECK-NEXT: ^bb0({{.*}}, %[[KV:[^:]*]]: memref<?xi8>, %[[SCALES:[^:]*]]: memref<?xf16>, %{{[^:]*}}: memref<?x48xf32>, %{{[^:]*}}: memref<?x2xi32>, %[[OUT:[^:]*]]: memref<?x64xf32>, %{{[^:]*}}: index, %{{[^:]*}}: index):
 // CHECK: scf.for %{{.*}} = %c0 to %c16 step %c1
 // CHECK: vector.load %[[KV]]{{.*}} : memref<?xi8>, vector<16xi8>
 // CHECK: arith.andi

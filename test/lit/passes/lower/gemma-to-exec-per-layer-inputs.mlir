@@ -40,9 +40,9 @@
 // SHARED: %[[KV1:.*]] = exec.kv layer 1 window 0 heads 1 dim 64 f16
 // SHARED-NOT: exec.kv layer
 // SHARED: exec.dispatch @attention_{{.*}}%[[KV1]] : {{.*}}layer = 1
-// SHARED: exec.dispatch @linear_heads_{{[0-9]+}} reads({{.*}} writes(%{{[0-9]+}} : !exec.buffer<tail, 1 x 64 x f32>) over tail {{.*}}layer = 2
+// SHARED: exec.dispatch @linear_heads_{{[0-9]+}} reads({{.*}} writes(%{{[0-9]+}}, %{{[0-9]+}} : !exec.buffer<tail, 1 x 64 x f32>, !exec.buffer<tail, 1 x 2 x i32>) over tail {{.*}}layer = 2
 // SHARED: exec.dispatch @attention_{{.*}}%[[KV0]] : {{.*}}layer = 2
-// SHARED: exec.dispatch @linear_heads_{{[0-9]+}} reads({{.*}} writes(%{{[0-9]+}} : !exec.buffer<tail, 1 x 128 x f32>) over tail {{.*}}layer = 3
+// SHARED: exec.dispatch @linear_heads_{{[0-9]+}} reads({{.*}} writes(%{{[0-9]+}}, %{{[0-9]+}} : !exec.buffer<tail, 1 x 128 x f32>, !exec.buffer<tail, 1 x 2 x i32>) over tail {{.*}}layer = 3
 // SHARED: exec.dispatch @attention_{{.*}}%[[KV1]] : {{.*}}layer = 3
 // SHARED-NOT: exec.kv layer
 

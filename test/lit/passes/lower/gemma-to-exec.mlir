@@ -23,16 +23,19 @@
 
 // Query, key and value are one dispatch: an item is a head; norms, rotation and the page write are its epilogue.
 // CHECK-DAG: %[[Q:.*]] = exec.buffer "q.0" : <rows, 1 x 64 x f32>
+// CHECK-DAG: %[[ARRIVALS:.*]] = exec.buffer "arrivals.0" : <rows, 1 x 2 x i32>
 // CHECK-DAG: %[[KV:.*]] = exec.kv layer 0 window 16 heads 1 dim 32 f16
 // CHECK-DAG: exec.slot rope_sliding[0]
 // CHECK-DAG: exec.slot blocks_sliding[0]
 // CHECK-DAG: exec.slot counts[3]
-// CHECK: exec.dispatch @[[HEADS:.*]] reads(%{{.*}}, %[[XQ]], %[[XS]], %[[XU]], {{.*}} writes(%[[Q]], %[[KV]] : !exec.buffer<rows, 1 x 64 x f32>, !exec.kv)
+// CHECK: exec.dispatch @[[HEADS:.*]] reads(%{{.*}}, %[[XQ]], %[[XS]], %[[XU]], {{.*}} writes(%[[Q]], %[[ARRIVALS]], %[[KV]] : !exec.buffer<rows, 1 x 64 x f32>, !exec.buffer<rows, 1 x 2 x i32>, !exec.kv)
 // CHECK-SAME: over rows {items_per_block = 4 : i64, layer = 0 : i64, macs_per_row = 4096 : i64, rows_per_item = 32 : i64
 
 // CHECK-DAG: %[[AQ:.*]] = exec.buffer "attention.0.q" : <rows, 1 x 64 x i8>
-// CHECK: exec.dispatch @[[ATTENTION:.*]] reads({{.*}}, %[[Q]], %[[KV]] : {{.*}} writes(%[[AQ]],
-// CHECK-SAME: over rows {items_per_block = 1 : i64, layer = 0 : i64
+// Segments of up to sixteen rows: a window of sixteen lies in two of them at most, and a row has two query heads.
+// CHECK: %[[PARTS:.*]] = exec.buffer "parts.0" : <single, 64 x 48 x f32>
+// CHECK: exec.dispatch @[[ATTENTION:.*]] reads({{.*}}, %[[Q]], %[[KV]] : {{.*}} writes(%[[PARTS]], %[[ARRIVALS]], %[[AQ]],
+// CHECK-SAME: over rows {items_per_block = 2 : i64, layer = 0 : i64
 // CHECK: %[[O:.*]] = exec.buffer "y.0" : <rows, 1 x 32 x f32>
 // CHECK: exec.dispatch @linear_3 reads({{.*}}%[[AQ]], {{.*}} writes(%[[O]] : {{.*}}tap_names = ["attn_o0"], tap_operands = array<i64: 0>
 
@@ -57,13 +60,15 @@
 // CHECK-DAG: %[[TM:.*]] = exec.slot tail_map[0]
 // CHECK-DAG: %[[TH:.*]] = exec.buffer "h.1" : <tail, 1 x 32 x f32>
 // CHECK-DAG: %[[Q1:.*]] = exec.buffer "q.1" : <tail, 1 x 128 x f32>
-// CHECK: exec.dispatch @[[SELECT:.*]] reads(%{{.*}}, %[[TM]], %[[H1]], {{.*}} writes(%[[TH]], %[[Q1]] : {{.*}} over tail {items_per_block = 2 : i64
+// CHECK: exec.dispatch @[[SELECT:.*]] reads(%{{.*}}, %[[TM]], %[[H1]], {{.*}} writes(%[[TH]], %[[Q1]], %[[ARRIVALS1:.*]] : {{.*}} over tail {items_per_block = 2 : i64
 // CHECK-DAG: exec.slot rope_global[0]
 // CHECK-DAG: exec.slot blocks_global[0]
 // CHECK-DAG: exec.slot counts[4]
 // CHECK-DAG: %[[KV1:.*]] = exec.kv layer 1 window 0 heads 1 dim 64 f16
 // CHECK: exec.dispatch @linear_heads_8 reads(%{{.*}}, %[[X1]], {{.*}} writes(%[[KV1]] : !exec.kv) over rows {items_per_block = 2 : i64
-// CHECK: exec.dispatch @attention_9 reads({{.*}}, %[[Q1]], %[[KV1]] : {{.*}} over tail
+// A whole context: 32 segments.
+// CHECK: %[[PARTS1:.*]] = exec.buffer "parts.1" : <single, 1024 x 80 x f32>
+// CHECK: exec.dispatch @attention_9 reads({{.*}}, %[[Q1]], %[[KV1]] : {{.*}} writes(%[[PARTS1]], %[[ARRIVALS1]], {{.*}} over tail {items_per_block = 32 : i64
 // CHECK: exec.dispatch @linear_geglu_11 reads(%{{.*}}, %[[TH]], {{.*}} over tail
 
 // The final norm is an output, in f32; the logits' rows of it are gathered and quantised for the tied head.
