@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
-// Up to a 32nd of the vocabulary it pays to look for the best tokens one by one instead of ranking all.
+// Up to a 32nd of the vocabulary it pays to keep the best tokens in order while looking for them.
 constexpr size_t kFew = 32;
 
 bool isAllowed(std::span<const uint32_t> allowed, size_t id) {
@@ -27,10 +27,9 @@ Status unusable(size_t id, float logit) {
                        (std::isnan(logit) ? "NaN" : "infinite"));
 }
 
-/// The ranking of candidates: by logit, of equals the lowest id.
-constexpr auto better = [](const auto &a, const auto &b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-};
+Status noTokenLeft() {
+  return invalidArgument("every token is excluded: by the mask, by logit bias or by logits of -inf");
+}
 
 } // namespace
 
@@ -77,20 +76,17 @@ Result<int32_t> Sampler::sample(const LogitRow &row, std::span<const int32_t> hi
                            " logits each for " + std::to_string(vocabulary) + " logits");
   try {
     G4_RETURN_IF_ERROR(adjust(row.logits, history, allowed));
-    candidates_.clear();
-    // Top-k asks for one token more than it keeps: whether any is cut decides the order of the others.
-    const bool greedy = options_.temperature == 0;
-    const size_t wanted = greedy ? 1 : options_.topK > 0 ? size_t(options_.topK) + 1 : vocabulary;
-    if (!row.maxima.empty() && wanted <= vocabulary / kFew)
-      G4_RETURN_IF_ERROR(collectBest(row, allowed, wanted));
-    else
-      G4_RETURN_IF_ERROR(collectAll(row.logits, allowed));
-    if (candidates_.empty())
-      return invalidArgument("every token is excluded: by the mask, by logit bias or by logits of -inf");
-    if (greedy)
-      return std::min_element(candidates_.begin(), candidates_.end(), better)->id;
-    truncate();
-    return draw();
+    if (options_.temperature == 0) {
+      G4_RETURN_IF_ERROR(collectBest(row, allowed, 1));
+      return candidates_.empty() ? Result<int32_t>(noTokenLeft()) : candidates_.front().id;
+    }
+    if (const size_t topK = size_t(options_.topK); topK > 0 && topK < vocabulary) {
+      // One token more than it keeps tells whether it cuts any.
+      G4_RETURN_IF_ERROR(collectBest(row, allowed, topK + 1));
+      if (candidates_.size() > topK)
+        return drawBest();
+    }
+    return drawOfAll(row.logits, allowed);
   } catch (const std::bad_alloc &) {
     return resourceExhausted("no memory to sample from " + std::to_string(vocabulary) + " logits");
   }
@@ -137,52 +133,47 @@ Status Sampler::adjust(std::span<const float> logits, std::span<const int32_t> h
   return {};
 }
 
-Status Sampler::collectAll(std::span<const float> logits, std::span<const uint32_t> allowed) {
-  for (size_t id = 0; id < logits.size(); ++id) {
-    if (!isAllowed(allowed, id))
-      continue;
-    if (!isUsable(logits[id]))
-      return unusable(id, logits[id]);
-    const float logit = isChanged(id) ? changes_[changeOf_[id] - 1].logit : logits[id];
-    if (logit != kExcluded)
-      candidates_.push_back({logit, int32_t(id)});
-  }
-  return {};
-}
-
 Status Sampler::collectBest(const LogitRow &row, std::span<const uint32_t> allowed, size_t wanted) {
-  // Candidates are a heap whose first is the worst: once there are enough, a better one takes its place.
+  candidates_.clear();
+  const bool few = wanted <= row.logits.size() / kFew;
+  // Few candidates are a heap whose first is the worst: once there are enough, a better one takes its place.
   float least = kExcluded; // nothing below it is one of the best
   const auto offer = [&](Candidate candidate) {
-    if (candidates_.size() == wanted) {
+    if (few && candidates_.size() == wanted) {
       if (!better(candidate, candidates_.front()))
         return;
       std::pop_heap(candidates_.begin(), candidates_.end(), better);
       candidates_.pop_back();
     }
     candidates_.push_back(candidate);
+    if (!few)
+      return;
     std::push_heap(candidates_.begin(), candidates_.end(), better);
     if (candidates_.size() == wanted)
       least = candidates_.front().logit;
   };
   for (const Change &change : changes_)
     if (change.logit != kExcluded) {
-      if (const float logit = row.logits[size_t(change.id)]; !isUsable(logit))
-        return unusable(size_t(change.id), logit);
+      if (!isUsable(change.logit))
+        return unusable(size_t(change.id), change.logit);
       offer({change.logit, change.id});
     }
 
   // So are the tiles, each as good as the best token that it can hold, but the best comes first.
+  const size_t tile = row.maxima.empty() ? row.logits.size() : row.tile;
   tiles_.clear();
+  if (row.maxima.empty())
+    tiles_.push_back({std::numeric_limits<float>::infinity(), 0});
   for (size_t i = 0; i < row.maxima.size(); ++i)
-    tiles_.push_back({row.maxima[i], int32_t(i * row.tile)});
+    tiles_.push_back({row.maxima[i], int32_t(i * tile)});
   const auto worse = [](const Candidate &a, const Candidate &b) { return better(b, a); };
   std::make_heap(tiles_.begin(), tiles_.end(), worse);
-  while (!tiles_.empty() && (candidates_.size() < wanted || better(tiles_.front(), candidates_.front()))) {
+  while (!tiles_.empty() &&
+         (!few || candidates_.size() < wanted || better(tiles_.front(), candidates_.front()))) {
     const size_t first = size_t(tiles_.front().id);
     std::pop_heap(tiles_.begin(), tiles_.end(), worse);
     tiles_.pop_back();
-    for (size_t id = first, end = std::min(first + row.tile, row.logits.size()); id < end; ++id) {
+    for (size_t id = first, end = std::min(first + tile, row.logits.size()); id < end; ++id) {
       const float logit = row.logits[id];
       if (logit < least || !isAllowed(allowed, id)) // a NaN goes on
         continue;
@@ -192,72 +183,65 @@ Status Sampler::collectBest(const LogitRow &row, std::span<const uint32_t> allow
         offer({logit, int32_t(id)});
     }
   }
-  if (candidates_.size() < wanted)
-    std::sort(candidates_.begin(), candidates_.end(),
-              [](const Candidate &a, const Candidate &b) { return a.id < b.id; });
+  if (candidates_.size() > wanted) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + ptrdiff_t(wanted), candidates_.end(), better);
+    candidates_.resize(wanted);
+  }
   return {};
 }
 
-void Sampler::sortBest(size_t count) {
-  const auto middle = candidates_.begin() + ptrdiff_t(count);
-  if (count < candidates_.size())
-    std::nth_element(candidates_.begin(), middle, candidates_.end(), better);
-  std::sort(candidates_.begin(), middle, better);
-}
-
-void Sampler::truncate() {
-  const bool cut = options_.topK > 0 && size_t(options_.topK) < candidates_.size();
-  if (cut) {
-    sortBest(size_t(options_.topK));
-    candidates_.resize(size_t(options_.topK));
-  }
-  const size_t count = candidates_.size();
-  float highest = kExcluded;
-  for (const Candidate &c : candidates_)
-    highest = std::max(highest, c.logit);
+int32_t Sampler::drawBest() {
+  std::sort(candidates_.begin(), candidates_.end(), better);
+  candidates_.pop_back();
+  const double highest = candidates_.front().logit;
   double total = 0;
   for (Candidate &c : candidates_) {
     c.weight = std::exp((double(c.logit) - highest) / double(options_.temperature));
     total += c.weight;
   }
-
   // min-p compares with the best token only, so it and top-p can be applied in either order.
-  size_t kept = count;
-  if (options_.minP > 0)
-    kept = size_t(std::count_if(candidates_.begin(), candidates_.end(),
-                                [&](const Candidate &c) { return c.weight >= double(options_.minP); }));
-  if (options_.topP < 1) {
-    const double wanted = total * double(options_.topP);
-    // The best few tokens nearly always hold the mass: sort more only when they do not.
-    size_t sorted = cut ? count : 0, taken = 0;
-    double sum = 0;
-    while (taken < count && sum < wanted) {
-      if (taken == sorted)
-        sortBest(sorted = std::min(count, std::max<size_t>(256, sorted * 8)));
-      sum += candidates_[taken++].weight;
-    }
-    kept = std::min(std::max<size_t>(taken, 1), kept);
-  } else if (!cut && kept < count) {
-    sortBest(kept);
-  }
-  candidates_.resize(kept);
+  const double wanted = options_.topP < 1 ? total * double(options_.topP) : total;
+  size_t kept = 0;
+  double sum = 0;
+  while (kept < candidates_.size() && candidates_[kept].weight >= double(options_.minP) &&
+         (options_.topP == 1 || sum < wanted))
+    sum += candidates_[kept++].weight;
+
+  double rest = random_.next() * sum;
+  for (size_t i = 0; i < kept; ++i)
+    if ((rest -= candidates_[i].weight) < 0)
+      return candidates_[i].id;
+  // Rounding left a crumb: the last token that has any weight.
+  while (kept > 1 && candidates_[kept - 1].weight == 0)
+    --kept;
+  return candidates_[kept - 1].id;
 }
 
-int32_t Sampler::draw() {
-  double total = 0;
-  for (const Candidate &c : candidates_)
-    total += c.weight;
-  double rest = random_.next() * total;
-  for (const Candidate &c : candidates_) {
-    rest -= c.weight;
-    if (rest < 0)
-      return c.id;
+Result<int32_t> Sampler::drawOfAll(std::span<const float> logits, std::span<const uint32_t> allowed) {
+  if (!allowed.empty() || !changes_.empty()) {
+    row_.assign(logits.begin(), logits.end());
+    for (size_t id = 0; id < row_.size() && !allowed.empty(); ++id)
+      if (id % 32 == 0 && allowed[id / 32] == ~0u)
+        id += 31;
+      else if (!isAllowed(allowed, id))
+        row_[id] = kExcluded;
+    for (const Change &change : changes_)
+      row_[size_t(change.id)] = change.logit;
+    logits = row_;
   }
-  // Rounding left a crumb: the last token that has any weight.
-  for (size_t i = candidates_.size(); i-- > 0;)
-    if (candidates_[i].weight > 0)
-      return candidates_[i].id;
-  return candidates_[0].id;
+  uint32_t unusables = 0, left = 0;
+  for (float logit : logits) {
+    unusables += !isUsable(logit);
+    left += logit > kExcluded;
+  }
+  if (unusables) {
+    const auto first = std::find_if_not(logits.begin(), logits.end(), isUsable);
+    return unusable(size_t(first - logits.begin()), *first);
+  }
+  if (!left)
+    return noTokenLeft();
+  all_.weigh(logits, {options_.temperature, options_.topP, options_.minP});
+  return all_.draw(random_.next());
 }
 
 } // namespace g4::text

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/text/RowSampler.h"
 
 #include <cstdint>
 #include <span>
@@ -75,11 +76,6 @@ public:
   uint64_t draws() const { return random_.counter; }
 
 private:
-  struct Candidate {
-    float logit;
-    int32_t id;
-    double weight = 0; ///< its probability, times the same for all
-  };
   struct Change {
     float logit; ///< what the token's logit becomes
     int32_t id;
@@ -91,21 +87,19 @@ private:
   Status adjust(std::span<const float> logits, std::span<const int32_t> history,
                 std::span<const uint32_t> allowed);
   bool isChanged(size_t id) const { return !changes_.empty() && changeOf_[id]; }
-  /// Every token that is not excluded, by id.
-  Status collectAll(std::span<const float> logits, std::span<const uint32_t> allowed);
-  /// The best `wanted` of them in any order, or all of them by id where there are fewer.
+  /// The best `wanted` tokens in any order, or all where there are fewer.
   Status collectBest(const LogitRow &row, std::span<const uint32_t> allowed, size_t wanted);
-  /// Sorts the first `count` candidates, best first; the others stay behind them in any order.
-  void sortBest(size_t count);
-  /// Gives candidates their weights and drops those that the truncating steps do not keep. The others are
-  /// sorted unless none is dropped.
-  void truncate();
-  int32_t draw();
+  /// From the candidates but the worst.
+  int32_t drawBest();
+  /// From every token that is not excluded.
+  Result<int32_t> drawOfAll(std::span<const float> logits, std::span<const uint32_t> allowed);
 
   SamplingOptions options_;
   SampleRandom random_;
   // Kept between calls to keep their memory.
   std::vector<Candidate> candidates_, tiles_;
+  std::vector<float> row_; // [vocabulary] changed logits, those of excluded tokens -inf
+  RowSampler all_;
   std::vector<Change> changes_;
   std::vector<uint32_t> changeOf_; // [vocabulary] 1 + index in changes_, or 0
 };
