@@ -29,9 +29,9 @@ struct Engine::Impl {
   const fb::Output *logits = nullptr, *hidden = nullptr, *maxima = nullptr;
   uint32_t tile = 0; // logits to each of the maxima
 
-  std::vector<void *> addresses;                        // all dispatches' bindings, in order
-  std::vector<device::Launch> launches;                 // [dispatches]; `items` changes with each step
-  std::vector<std::pair<kv::SeqId, uint32_t>> stepRows; // distinct sequences of the step, rows of each
+  std::vector<void *> addresses;        // all dispatches' bindings, in order
+  std::vector<device::Launch> launches; // [dispatches]; `items` changes with each step
+  std::vector<kv::Growth> stepRows;     // distinct sequences of the step, rows of each
   StepCounters counters;
 
   Status loadCode(const EngineOptions &options);
@@ -41,7 +41,6 @@ struct Engine::Impl {
   Result<std::byte *> resolve(const fb::Binding &binding) const;
 
   Status check(const Step &step);
-  Status reserve();
   Status launch(const TapFn &onTap);
   Status report(const fb::Dispatch &dispatch, const TapFn &onTap) const;
   uint32_t count(fb::RowSet set) const;
@@ -118,8 +117,12 @@ Status Engine::Impl::makeCache(const EngineOptions &options) {
     geometry.layers.push_back(
         {layer->kv_class() == fb::KvClass::sliding ? kv::PageClass::kSliding : kv::PageClass::kGlobal,
          kvElement(layer->element()), layer->page_bytes()});
-  kv::Capacity capacity = kv::capacityFor(geometry, options.maxSequences, limits.contextTokens, limits.rows,
-                                          options.holds);
+  kv::Capacity capacity =
+      kv::capacityFor(geometry, options.maxSequences, limits.contextTokens, limits.rows, options.holds);
+  if (options.kvBytes) {
+    G4_ASSIGN_OR_RETURN(capacity,
+                        kv::capacityForBytes(geometry, options.kvBytes, limits.contextTokens, limits.rows));
+  }
   capacity.poisonFreePages = options.poisonFreePages;
   G4_ASSIGN_OR_RETURN(cache, kv::KvCache::create(*device, std::move(geometry), capacity));
   return {};
@@ -254,11 +257,11 @@ Status Engine::Impl::check(const Step &step) {
       return rowError(i, "token " + std::to_string(step.tokens[i]) + " is not in a vocabulary of " +
                              std::to_string(limits.vocabulary));
     auto known = std::find_if(stepRows.begin(), stepRows.end(),
-                              [&](const auto &entry) { return entry.first == step.sequences[i]; });
+                              [&](const kv::Growth &entry) { return entry.seq == step.sequences[i]; });
     if (known == stepRows.end())
       known = stepRows.insert(known, {step.sequences[i], 0});
     G4_ASSIGN_OR_RETURN(const uint32_t length, cache->length(step.sequences[i]));
-    const uint64_t next = uint64_t(length) + known->second++;
+    const uint64_t next = uint64_t(length) + known->tokens++;
     if (step.positions[i] != next)
       return rowError(i, "position " + std::to_string(step.positions[i]) + ", but its sequence goes on at " +
                              std::to_string(next));
@@ -267,19 +270,6 @@ Status Engine::Impl::check(const Step &step) {
                              std::to_string(limits.contextTokens));
   }
   return checkCount("sequences", stepRows.size(), maxSequences);
-}
-
-/// Room for every sequence of the step, or for none.
-Status Engine::Impl::reserve() {
-  for (size_t i = 0; i < stepRows.size(); ++i) {
-    Status status = cache->reserve(stepRows[i].first, stepRows[i].second);
-    if (status.ok())
-      continue;
-    for (size_t j = 0; j < i; ++j)
-      G4_RETURN_IF_ERROR(cache->truncate(stepRows[j].first, *cache->length(stepRows[j].first)));
-    return status;
-  }
-  return {};
 }
 
 uint32_t Engine::Impl::count(fb::RowSet set) const {
@@ -352,7 +342,7 @@ std::span<const float> Engine::Impl::output(const fb::Output *output, uint32_t r
 Result<StepOutput> Engine::run(const Step &step, const TapFn &onTap) {
   Impl &impl = *impl_;
   G4_RETURN_IF_ERROR(impl.check(step));
-  G4_RETURN_IF_ERROR(impl.reserve());
+  G4_RETURN_IF_ERROR(impl.cache->reserve(impl.stepRows));
   impl.descriptors.bind(step, *impl.cache);
   if (Status status = impl.launch(onTap); !status.ok()) {
     for (const auto &[seq, rows] : impl.stepRows)
@@ -382,6 +372,7 @@ Status Engine::truncate(kv::SeqId seq, uint32_t length) { return impl_->cache->t
 Status Engine::hold(kv::SeqId seq) { return impl_->cache->hold(seq); }
 void Engine::trace(std::vector<device::LaunchSpan> *spans) { impl_->device->trace(spans); }
 const kv::KvCache &Engine::cache() const { return *impl_->cache; }
+kv::KvCache &Engine::cache() { return *impl_->cache; }
 const StepCounters &Engine::counters() const { return impl_->counters; }
 
 } // namespace g4::engine

@@ -17,7 +17,9 @@ struct EngineOptions {
   uint32_t contextTokens = 0;              ///< positions per sequence; 0: the model's context
   std::optional<uint64_t> weightSeed = {}; ///< makes weights up; only for a module compiled without
   bool holds = false;                      ///< every sequence may hold
-  bool poisonFreePages = false;            ///< tests: NaN in every free K/V page
+  uint64_t kvBytes =
+      0; ///< of K/V pages, divided by kv::capacityForBytes; 0: as many as all sequences can need
+  bool poisonFreePages = false; ///< tests: NaN in every free K/V page
 };
 
 /// What does not change from step to step.
@@ -51,6 +53,8 @@ public:
   /// Keeps a way back to the present length of `seq`: see kv::KvCache::hold. For engines with `holds`.
   Status hold(kv::SeqId seq);
   const kv::KvCache &cache() const;
+  /// For who opens sequences otherwise: a prefix tree, a fork, a file.
+  kv::KvCache &cache();
 
   /// Runs one step: appends its rows to their sequences. All or nothing: a step that fails leaves every
   /// sequence as it was. Without a tap callback the whole program runs at once; with one, dispatch by
@@ -58,8 +62,8 @@ public:
   /// (no K/V pages; nothing ran), or what the callback returned.
   Result<StepOutput> run(const Step &step, const TapFn &onTap = nullptr);
 
-  /// Spans of each later step go to `spans` (null: no more): see device::Device::trace. A launch's index is that
-  /// of its dispatch in the program `step`.
+  /// Spans of each later step go to `spans` (null: no more): see device::Device::trace. A launch's index is
+  /// that of its dispatch in the program `step`.
   void trace(std::vector<device::LaunchSpan> *spans);
 
   const StepCounters &counters() const;

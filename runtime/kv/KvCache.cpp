@@ -7,10 +7,6 @@
 namespace g4::kv {
 namespace {
 
-constexpr PageClass kClasses[] = {PageClass::kSliding, PageClass::kGlobal};
-
-uint32_t ceilDiv(uint64_t a, uint32_t b) { return uint32_t((a + b - 1) / b); }
-
 void fillNan(std::byte *data, uint64_t bytes, Element element) {
   if (element == Element::kF32) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -28,22 +24,6 @@ Status unknownSequence(SeqId seq) { return invalidArgument("no sequence " + std:
 
 } // namespace
 
-Capacity capacityFor(const Geometry &geometry, uint32_t sequences, uint32_t contextTokens, uint32_t stepRows,
-                     bool holds) {
-  const uint32_t t = geometry.pageTokens;
-  const uint64_t global = uint64_t(sequences) * ceilDiv(contextTokens, t);
-  // Before a step a sequence holds the pages of the window before its last boundary and the page after it; a
-  // step of r rows adds at most ceil(r / t) pages and one for the odd end. All sequences share stepRows.
-  // A hold keeps as many: the window before a boundary, the page after it, and one more.
-  const uint64_t perSequence = (holds ? 2 : 1) * uint64_t(ceilDiv(geometry.window - 1, t) + 2);
-  const uint64_t sliding = sequences * perSequence + ceilDiv(stepRows, t);
-  constexpr uint64_t kMost = std::numeric_limits<PageId>::max();
-  Capacity capacity{};
-  capacity.globalPages = uint32_t(std::min(global, kMost));
-  capacity.slidingPages = uint32_t(std::min({sliding, global, kMost}));
-  return capacity;
-}
-
 KvCache::KvCache(Geometry geometry, Capacity capacity)
     : geometry_(std::move(geometry)),
       poison_(capacity.poisonFreePages), pools_{PagePool(capacity.slidingPages),
@@ -60,8 +40,9 @@ Result<std::unique_ptr<KvCache>> KvCache::create(device::Device &device, Geometr
       return invalidArgument("K/V pages of " + std::to_string(layer.pageBytes) + " bytes are too large");
     G4_ASSIGN_OR_RETURN(auto memory, device.allocate(pages * layer.pageBytes));
     cache->storage_.push_back(std::move(memory));
-    cache->classPageBytes_[size_t(layer.pageClass)] += layer.pageBytes;
   }
+  for (PageClass pageClass : kClasses)
+    cache->classPageBytes_[size_t(pageClass)] = cache->geometry_.pageBytes(pageClass);
   for (PageClass pageClass : kClasses)
     for (uint32_t page = 0; cache->poison_ && page < cache->pool(pageClass).capacity(); ++page)
       cache->poison(pageClass, PageId(page));
@@ -72,6 +53,55 @@ SeqId KvCache::open() {
   Sequence &sequence = sequences_.emplace_back();
   sequence.id = SeqId(nextId_++);
   return sequence.id;
+}
+
+SeqId KvCache::openShared(std::span<const PageId> sliding, std::span<const PageId> global) {
+  const SeqId id = open();
+  Sequence &sequence = sequences_.back();
+  sequence.length = uint32_t(global.size()) * geometry_.pageTokens;
+  sequence.firstSlidingPage =
+      uint32_t(std::find_if(sliding.begin(), sliding.end(), [](PageId page) { return page != kNoPage; }) -
+               sliding.begin());
+  sequence.blocks[size_t(PageClass::kSliding)].assign(sliding.begin(), sliding.end());
+  sequence.blocks[size_t(PageClass::kGlobal)].assign(global.begin(), global.end());
+  for (PageClass pageClass : kClasses)
+    for (PageId page : sequence.blocks[size_t(pageClass)])
+      retain(pageClass, page);
+  return id;
+}
+
+Result<SeqId> KvCache::openFilled(uint32_t length, uint32_t firstSliding) {
+  const uint32_t pages = geometry_.pagesOf(length);
+  G4_RETURN_IF_ERROR(checkRoom({pages - firstSliding, pages}));
+  const SeqId id = open();
+  Sequence &sequence = sequences_.back();
+  sequence.length = length;
+  sequence.firstSlidingPage = firstSliding;
+  for (PageClass pageClass : kClasses)
+    for (uint32_t page = 0; page < pages; ++page)
+      sequence.blocks[size_t(pageClass)].push_back(
+          pageClass == PageClass::kSliding && page < firstSliding ? kNoPage : acquire(pageClass));
+  return id;
+}
+
+Result<SeqId> KvCache::fork(SeqId seq) {
+  if (!find(seq))
+    return unknownSequence(seq);
+  const SeqId id = open();
+  const Sequence &from = *find(seq); // open may have moved it
+  Sequence &sequence = sequences_.back();
+  sequence.length = from.length;
+  sequence.firstSlidingPage = from.firstSlidingPage;
+  const uint32_t pages = geometry_.pagesOf(from.length);
+  for (PageClass pageClass : kClasses) {
+    const std::vector<PageId> &blocks = from.blocks[size_t(pageClass)];
+    for (uint32_t page = 0; page < pages; ++page) {
+      const bool out = pageClass == PageClass::kSliding && page < from.firstSlidingPage;
+      sequence.blocks[size_t(pageClass)].push_back(out ? kNoPage : blocks[page]);
+      retain(pageClass, sequence.blocks[size_t(pageClass)].back());
+    }
+  }
+  return id;
 }
 
 Status KvCache::close(SeqId seq) {
@@ -89,25 +119,32 @@ Result<uint32_t> KvCache::length(SeqId seq) const {
   return unknownSequence(seq);
 }
 
-Status KvCache::reserve(SeqId seq, uint32_t tokens) {
-  Sequence *sequence = find(seq);
-  if (!sequence)
-    return unknownSequence(seq);
-  const uint64_t want = ceilDiv(uint64_t(sequence->length) + tokens, geometry_.pageTokens);
-  const uint64_t have = sequence->blocks[0].size(); // both classes stand for the same positions
-  if (want <= have)
-    return {};
-  const uint64_t extra = want - have;
-  for (PageClass pageClass : kClasses)
-    if (classPageBytes_[size_t(pageClass)] && pool(pageClass).free() < extra)
-      return resourceExhausted("K/V memory is full: " + std::to_string(extra) + " more " +
-                               (pageClass == PageClass::kSliding ? "sliding" : "global") + " pages wanted, " +
-                               std::to_string(pool(pageClass).free()) + " of " +
-                               std::to_string(pool(pageClass).capacity()) + " free");
-  for (PageClass pageClass : kClasses)
-    for (uint64_t i = 0; i < extra; ++i)
-      sequence->blocks[size_t(pageClass)].push_back(
-          classPageBytes_[size_t(pageClass)] ? pools_[size_t(pageClass)].acquire() : kNoPage);
+Result<PageCounts> KvCache::pagesFor(std::span<const Growth> growths) const {
+  PageCounts wanted;
+  for (const Growth &growth : growths) {
+    const Sequence *sequence = find(growth.seq);
+    if (!sequence)
+      return unknownSequence(growth.seq);
+    for (PageClass pageClass : kClasses)
+      if (classPageBytes_[size_t(pageClass)] && growth.tokens)
+        wanted[pageClass] += extraPages(*sequence, growth.tokens) + goesOnInShared(*sequence, pageClass);
+  }
+  return wanted;
+}
+
+Status KvCache::reserve(std::span<const Growth> growths) {
+  G4_ASSIGN_OR_RETURN(const PageCounts wanted, pagesFor(growths));
+  G4_RETURN_IF_ERROR(checkRoom(wanted));
+  for (const Growth &growth : growths) {
+    Sequence &sequence = *find(growth.seq);
+    const uint32_t extra = growth.tokens ? extraPages(sequence, growth.tokens) : 0;
+    for (PageClass pageClass : kClasses) {
+      if (growth.tokens && goesOnInShared(sequence, pageClass))
+        ownNextPage(sequence, pageClass);
+      for (uint32_t i = 0; i < extra; ++i)
+        sequence.blocks[size_t(pageClass)].push_back(acquire(pageClass));
+    }
+  }
   return {};
 }
 
@@ -117,9 +154,11 @@ Status KvCache::advance(SeqId seq, uint32_t tokens) {
     return unknownSequence(seq);
   if (uint64_t(sequence->length) + tokens > uint64_t(sequence->blocks[0].size()) * geometry_.pageTokens)
     return invalidArgument("advanced past the reserved positions");
+  for (PageClass pageClass : kClasses)
+    if (tokens && goesOnInShared(*sequence, pageClass))
+      return invalidArgument("advanced into a page that is shared");
   sequence->length += tokens;
-  const uint32_t boundary = sequence->length / geometry_.pageTokens * geometry_.pageTokens;
-  const uint32_t keep = firstPageOfWindow(boundary);
+  const uint32_t keep = geometry_.firstPageKept(sequence->length);
   for (; sequence->firstSlidingPage < keep; ++sequence->firstSlidingPage)
     if (!sequence->holds(sequence->firstSlidingPage))
       releaseSliding(*sequence, sequence->firstSlidingPage);
@@ -134,7 +173,7 @@ Status KvCache::hold(SeqId seq) {
   for (uint32_t page = sequence->heldFirst; page < end; ++page)
     releaseSliding(*sequence, page);
   sequence->heldFirst = sequence->firstSlidingPage;
-  sequence->heldEnd = sequence->length / geometry_.pageTokens + 2;
+  sequence->heldEnd = geometry_.pagesOf(sequence->length) + 1;
   return {};
 }
 
@@ -145,7 +184,7 @@ Status KvCache::truncate(SeqId seq, uint32_t length) {
   if (length > sequence->length)
     return invalidArgument("cannot cut a sequence of " + std::to_string(sequence->length) + " positions to " +
                            std::to_string(length));
-  const uint32_t first = firstPageOfWindow(length);
+  const uint32_t first = geometry_.firstPageOfWindow(length);
   const bool held =
       first >= sequence->heldFirst && length <= uint64_t(sequence->heldEnd) * geometry_.pageTokens;
   if (length > 0 && length < sequence->length && first < sequence->firstSlidingPage && !held)
@@ -156,8 +195,31 @@ Status KvCache::truncate(SeqId seq, uint32_t length) {
   if (length == 0)
     sequence->heldFirst = sequence->heldEnd = 0;
   sequence->length = length;
-  shrink(*sequence, ceilDiv(length, geometry_.pageTokens));
+  shrink(*sequence, geometry_.pagesOf(length));
   return {};
+}
+
+Status KvCache::share(SeqId seq, PageClass pageClass, uint32_t index, PageId page) {
+  Sequence *sequence = find(seq);
+  if (!sequence)
+    return unknownSequence(seq);
+  std::vector<PageId> &blocks = sequence->blocks[size_t(pageClass)];
+  if (index >= blocks.size() || blocks[index] == kNoPage)
+    return invalidArgument("a sequence has no page " + std::to_string(index) + " to share");
+  retain(pageClass, page);
+  release(pageClass, blocks[index]);
+  blocks[index] = page;
+  return {};
+}
+
+void KvCache::retainCached(PageClass pageClass, PageId page) {
+  retain(pageClass, page);
+  pools_[size_t(pageClass)].setCached(page, true);
+}
+
+void KvCache::releaseCached(PageClass pageClass, PageId page) {
+  pools_[size_t(pageClass)].setCached(page, false);
+  release(pageClass, page);
 }
 
 std::span<const PageId> KvCache::blocks(SeqId seq, PageClass pageClass) const {
@@ -178,6 +240,52 @@ const KvCache::Sequence *KvCache::find(SeqId seq) const {
   auto it =
       std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence &s) { return s.id == seq; });
   return it == sequences_.end() ? nullptr : &*it;
+}
+
+Status KvCache::checkRoom(const PageCounts &wanted) const {
+  for (PageClass pageClass : kClasses)
+    if (classPageBytes_[size_t(pageClass)] && pool(pageClass).free() < wanted[pageClass])
+      return resourceExhausted("K/V memory is full: " + std::to_string(wanted[pageClass]) + " more " +
+                               (pageClass == PageClass::kSliding ? "sliding" : "global") + " pages wanted, " +
+                               std::to_string(pool(pageClass).free()) + " of " +
+                               std::to_string(pool(pageClass).capacity()) + " free");
+  return {};
+}
+
+/// Pages that `tokens` more positions need beyond those that the sequence has.
+uint32_t KvCache::extraPages(const Sequence &sequence, uint32_t tokens) const {
+  const uint32_t want = geometry_.pagesOf(uint64_t(sequence.length) + tokens);
+  const auto have = uint32_t(sequence.blocks[0].size()); // both classes stand for the same positions
+  return want > have ? want - have : 0;
+}
+
+/// The next position lies in a page that holds earlier ones and has other owners.
+bool KvCache::goesOnInShared(const Sequence &sequence, PageClass pageClass) const {
+  if (sequence.length % geometry_.pageTokens == 0)
+    return false;
+  const PageId page = sequence.blocks[size_t(pageClass)][sequence.length / geometry_.pageTokens];
+  return page != kNoPage && pool(pageClass).references(page) > 1;
+}
+
+/// A page with one owner; kNoPage for a class without layers.
+PageId KvCache::acquire(PageClass pageClass) {
+  return classPageBytes_[size_t(pageClass)] ? pools_[size_t(pageClass)].acquire() : kNoPage;
+}
+
+void KvCache::retain(PageClass pageClass, PageId page) {
+  if (page != kNoPage)
+    pools_[size_t(pageClass)].retain(page);
+}
+
+/// Replaces the page that the sequence goes on in by a copy of its own.
+void KvCache::ownNextPage(Sequence &sequence, PageClass pageClass) {
+  PageId &page = sequence.blocks[size_t(pageClass)][sequence.length / geometry_.pageTokens];
+  const PageId copy = acquire(pageClass);
+  for (size_t i = 0; i < geometry_.layers.size(); ++i)
+    if (geometry_.layers[i].pageClass == pageClass)
+      std::ranges::copy(pageData(i, page), pageData(i, copy).data());
+  release(pageClass, page);
+  page = copy;
 }
 
 /// Lets go of all blocks from absolute page `pages` on.
@@ -205,14 +313,8 @@ void KvCache::poison(PageClass pageClass, PageId page) {
   for (size_t i = 0; i < geometry_.layers.size(); ++i) {
     const LayerStore &layer = geometry_.layers[i];
     if (layer.pageClass == pageClass)
-      fillNan(layerData(i) + uint64_t(page) * layer.pageBytes, layer.pageBytes, layer.element);
+      fillNan(pageData(i, page).data(), layer.pageBytes, layer.element);
   }
-}
-
-/// First page with a key that a query at position `length` can see in a sliding layer.
-uint32_t KvCache::firstPageOfWindow(uint32_t length) const {
-  const uint32_t first = length >= geometry_.window ? length - geometry_.window + 1 : 0;
-  return first / geometry_.pageTokens;
 }
 
 } // namespace g4::kv

@@ -57,12 +57,12 @@ TEST_F(KvCacheTest, ReserveIsAllOrNothing) {
   EXPECT_TRUE(cache->reserve(b, kTokens).ok());
 }
 
-TEST_F(KvCacheTest, SlidingPagesBehindTheLastBoundarysWindowAreReleased) {
+TEST_F(KvCacheTest, SlidingPagesBehindTheWindowOfTheLastBoundaryButOneAreReleased) {
   auto cache = make({8, 64});
   const SeqId seq = cache->open();
   for (uint32_t length = 1; length <= 10 * kTokens; ++length) {
     append(*cache, seq, 1);
-    const uint32_t boundary = length / kTokens * kTokens;
+    const uint32_t last = (length - 1) / kTokens * kTokens, boundary = last ? last - kTokens : 0;
     const uint32_t first = boundary >= kWindow ? (boundary - kWindow + 1) / kTokens : 0;
     const auto blocks = cache->blocks(seq, PageClass::kSliding);
     for (uint32_t page = 0; page < blocks.size(); ++page)
@@ -115,16 +115,17 @@ TEST_F(KvCacheTest, CloseReturnsEveryPage) {
   EXPECT_EQ(cache->reserve(a, 1).code(), Code::kInvalidArgument);
 }
 
-TEST_F(KvCacheTest, TruncateGoesBackToTheLastBoundaryButNotPastItsWindow) {
+TEST_F(KvCacheTest, TruncateGoesBackToTheLastBoundaryButOneAndNotPastItsWindow) {
   auto cache = make({16, 16});
   const SeqId seq = cache->open();
   append(*cache, seq, 5 * kTokens + 10);
   EXPECT_TRUE(cache->truncate(seq, 5 * kTokens + 3).ok());
   EXPECT_TRUE(cache->truncate(seq, 5 * kTokens).ok());
-  EXPECT_EQ(cache->blocks(seq, PageClass::kGlobal).size(), 5u);
-  EXPECT_EQ(cache->truncate(seq, 4 * kTokens).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(cache->truncate(seq, 4 * kTokens).ok());
+  EXPECT_EQ(cache->blocks(seq, PageClass::kGlobal).size(), 4u);
+  EXPECT_EQ(cache->truncate(seq, 3 * kTokens).code(), Code::kInvalidArgument);
   EXPECT_EQ(cache->truncate(seq, 6 * kTokens).code(), Code::kInvalidArgument);
-  EXPECT_EQ(*cache->length(seq), 5 * kTokens);
+  EXPECT_EQ(*cache->length(seq), 4 * kTokens);
 }
 
 TEST_F(KvCacheTest, AHoldIsAWayBackHoweverFarTheSequenceGrew) {
@@ -162,12 +163,66 @@ TEST_F(KvCacheTest, TheNextHoldLetsGoOfTheLast) {
     append(*cache, seq, kTokens);
     append(*cache, seq, kTokens);
     ASSERT_TRUE(cache->hold(seq).ok()); // would run out of pages if holds added up
-    if (i > 0)                          // the first one is within the window
-      EXPECT_EQ(cache->truncate(seq, *cache->length(seq) - kTokens - 1).code(), Code::kInvalidArgument);
+    if (i > 1)                          // the first ones are within the window
+      EXPECT_EQ(cache->truncate(seq, *cache->length(seq) - 2 * kTokens - 2).code(), Code::kInvalidArgument);
   }
   ASSERT_TRUE(cache->truncate(seq, 0).ok());
   EXPECT_EQ(cache->pool(PageClass::kSliding).used(), 0u);
   EXPECT_EQ(cache->hold(SeqId(99)).code(), Code::kInvalidArgument);
+}
+
+TEST_F(KvCacheTest, SeveralSequencesReserveTogetherOrNotAtAll) {
+  auto cache = make({8, 4});
+  const SeqId a = cache->open(), b = cache->open();
+  const Growth most[] = {{a, 2 * kTokens}, {b, 3 * kTokens}}, fits[] = {{a, 2 * kTokens}, {b, 2 * kTokens}};
+  EXPECT_EQ(*cache->pagesFor(most), (PageCounts{5, 5}));
+  EXPECT_EQ(cache->reserve(most).code(), Code::kResourceExhausted);
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used() + cache->pool(PageClass::kSliding).used(), 0u);
+  EXPECT_TRUE(cache->reserve(fits).ok());
+  EXPECT_EQ(*cache->pagesFor(fits), PageCounts{});
+  const Growth unknown[] = {{a, kTokens}, {SeqId(99), 1}};
+  EXPECT_EQ(cache->reserve(unknown).code(), Code::kInvalidArgument);
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used(), 4u);
+}
+
+TEST_F(KvCacheTest, AForkSharesAllPagesUntilOneOfTheTwoGoesOn) {
+  auto cache = make({16, 16});
+  const SeqId a = cache->open();
+  append(*cache, a, kTokens + 10);
+  const auto global = [&](SeqId seq, size_t page) { return cache->blocks(seq, PageClass::kGlobal)[page]; };
+  std::memset(cache->pageData(2, global(a, 1)).data(), 42, 1024);
+  const SeqId b = *cache->fork(a);
+  EXPECT_EQ(*cache->length(b), kTokens + 10);
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used(), 2u);
+  EXPECT_EQ(cache->pool(PageClass::kSliding).used(), 2u);
+
+  EXPECT_EQ(cache->advance(b, 1).code(), Code::kInvalidArgument); // the page is not its own
+  const Growth growth[] = {{b, 1}};
+  EXPECT_EQ(*cache->pagesFor(growth), (PageCounts{1, 1}));
+  append(*cache, b, 1);
+  EXPECT_EQ(global(a, 0), global(b, 0));
+  ASSERT_NE(global(a, 1), global(b, 1));
+  EXPECT_EQ(cache->pageData(2, global(b, 1))[100], std::byte(42)) << "the copy lacks what was there";
+  append(*cache, a, 1); // the other is alone on its page now
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used(), 3u);
+  ASSERT_TRUE(cache->close(a).ok());
+  append(*cache, b, kTokens);
+  ASSERT_TRUE(cache->close(b).ok());
+  EXPECT_EQ(cache->pool(PageClass::kGlobal).used() + cache->pool(PageClass::kSliding).used(), 0u);
+  EXPECT_EQ(cache->fork(a).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(KvCacheTest, ASequenceCutIntoASharedPageDoesNotWriteIt) {
+  auto cache = make({16, 16});
+  const SeqId a = cache->open();
+  append(*cache, a, 2 * kTokens);
+  const SeqId b = *cache->fork(a);
+  ASSERT_TRUE(cache->truncate(b, kTokens + 5).ok());
+  append(*cache, b, 3);
+  for (PageClass pageClass : kClasses) {
+    EXPECT_EQ(cache->blocks(a, pageClass)[0], cache->blocks(b, pageClass)[0]);
+    EXPECT_NE(cache->blocks(a, pageClass)[1], cache->blocks(b, pageClass)[1]);
+  }
 }
 
 TEST_F(KvCacheTest, TruncateToTheLengthUndoesAReserve) {

@@ -49,5 +49,24 @@ TEST(PagePoolTest, PrefersTheLowestPage) {
   EXPECT_EQ(pool.acquire(), 3);
 }
 
+TEST(PagePoolTest, IdlePagesAreThoseThatOnlyACacheHolds) {
+  PagePool pool(2);
+  const PageId page = pool.acquire(); // a sequence's
+  pool.acquire();
+  pool.retain(page);
+  pool.setCached(page, true);
+  EXPECT_EQ(pool.idle(), 0u);
+  pool.release(page); // the sequence ends
+  EXPECT_EQ(pool.idle(), 1u);
+  pool.retain(page); // another begins with it
+  EXPECT_EQ(pool.idle(), 0u);
+  pool.setCached(page, false);
+  pool.release(page); // the cache gave it up
+  EXPECT_EQ(pool.idle(), 0u);
+  EXPECT_TRUE(pool.release(page));
+  pool.acquire();
+  EXPECT_EQ(pool.idle(), 0u) << "a page is nobody's cache when it is new";
+}
+
 } // namespace
 } // namespace g4::kv
