@@ -21,6 +21,10 @@ public:
   virtual size_t size() const = 0; ///< bytes, as asked for
 };
 
+/// What a block is mapped in. A large page is in memory as a whole once a byte of it is written: for blocks that
+/// fill from their beginning on, without gaps.
+enum class Pages : uint8_t { kSmall, kLarge };
+
 /// Loaded kernels. Must not outlive its Device, nor be destroyed while a run uses it.
 class Executable {
 public:
@@ -58,8 +62,9 @@ public:
   virtual std::string_view name() const = 0;
   virtual unsigned threadCount() const = 0;
 
+  /// `pages`: a wish; where the system has or allows no large pages, small ones do.
   /// Errors: kResourceExhausted when the address space or memory is not there.
-  virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes) = 0;
+  virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes, Pages pages) = 0;
 
   /// Loads `image` (code in this device's format; copied, not borrowed) and looks up each of `kernels` once.
   /// Errors: kIncompatible when the image cannot be loaded here, kDataLoss when a kernel is missing.

@@ -49,7 +49,7 @@ Result<Descriptors> Descriptors::create(device::Device &device, const StepLimits
     offsets[i] = bytes;
     bytes += (4 * elements[i] + 63) / 64 * 64; // whole vectors may be loaded from an array's start
   }
-  G4_ASSIGN_OR_RETURN(d.memory_, device.allocate(bytes));
+  G4_ASSIGN_OR_RETURN(d.memory_, device.allocate(bytes, device::Pages::kSmall));
   for (size_t i = 0; i < kSlotCount; ++i)
     d.slots_[i] = d.memory_->data() + offsets[i];
   return d;

@@ -153,7 +153,7 @@ Result<std::byte *> Engine::Impl::resolve(const fb::Binding &binding) const {
 }
 
 Status Engine::Impl::bindProgram() {
-  G4_ASSIGN_OR_RETURN(arena, device->allocate(program->arena_bytes()));
+  G4_ASSIGN_OR_RETURN(arena, device->allocate(program->arena_bytes(), device::Pages::kSmall));
   size_t total = 0;
   for (const fb::Dispatch *dispatch : *program->dispatches())
     total += dispatch->bindings()->size();

@@ -25,7 +25,8 @@ Result<Weights> Weights::create(device::Device &device, const module::Module &mo
   uint64_t bytes = 0;
   for (const module::fb::Weight *weight : table)
     bytes += (weight->size() + kAlign - 1) / kAlign * kAlign;
-  G4_ASSIGN_OR_RETURN(weights.filled_, device.allocate(bytes));
+  // Small pages, as those of a mapped file have: such weights stand in for them.
+  G4_ASSIGN_OR_RETURN(weights.filled_, device.allocate(bytes, device::Pages::kSmall));
   std::byte *at = weights.filled_->data();
   for (const module::fb::Weight *weight : table) {
     const WeightShape shape{weight->name()->string_view(), weight->layout()->string_view(), weight->rows(),

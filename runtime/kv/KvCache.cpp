@@ -38,7 +38,9 @@ Result<std::unique_ptr<KvCache>> KvCache::create(device::Device &device, Geometr
     const uint64_t pages = cache->pool(layer.pageClass).capacity();
     if (layer.pageBytes > std::numeric_limits<int64_t>::max() / std::max<uint64_t>(pages, 1))
       return invalidArgument("K/V pages of " + std::to_string(layer.pageBytes) + " bytes are too large");
-    G4_ASSIGN_OR_RETURN(auto memory, device.allocate(pages * layer.pageBytes));
+    // Pools hand out their lowest pages first: a long context fills large pages. Windows are short, and many.
+    const auto size = layer.pageClass == PageClass::kGlobal ? device::Pages::kLarge : device::Pages::kSmall;
+    G4_ASSIGN_OR_RETURN(auto memory, device.allocate(pages * layer.pageBytes, size));
     cache->storage_.push_back(std::move(memory));
   }
   for (PageClass pageClass : kClasses)

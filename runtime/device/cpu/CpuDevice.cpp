@@ -12,18 +12,23 @@
 namespace g4::device {
 namespace {
 
+constexpr size_t kLargePage = size_t(2) << 20;
+
 class CpuMemory final : public Memory {
 public:
-  CpuMemory(void *address, size_t size) : address_(address), size_(size) {}
+  CpuMemory(void *mapping, size_t mapped, std::byte *data, size_t size)
+      : mapping_(mapping), mapped_(mapped), data_(data), size_(size) {}
   ~CpuMemory() override {
-    if (address_)
-      munmap(address_, size_);
+    if (mapping_)
+      munmap(mapping_, mapped_);
   }
-  std::byte *data() const override { return static_cast<std::byte *>(address_); }
+  std::byte *data() const override { return data_; }
   size_t size() const override { return size_; }
 
 private:
-  void *address_;
+  void *mapping_; // the block and what its alignment left over: address space only
+  size_t mapped_;
+  std::byte *data_;
   size_t size_;
 };
 
@@ -68,14 +73,22 @@ public:
   unsigned threadCount() const override { return team_.size(); }
   const RunCounters &counters() const override { return counters_; }
 
-  Result<std::unique_ptr<Memory>> allocate(size_t bytes) override {
+  Result<std::unique_ptr<Memory>> allocate(size_t bytes, Pages pages) override {
     if (bytes == 0)
-      return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(nullptr, 0));
-    void *address =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (address == MAP_FAILED)
+      return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(nullptr, 0, nullptr, 0));
+    const size_t alignment = pages == Pages::kLarge && bytes >= kLargePage ? kLargePage : 1;
+    const size_t mapped = bytes + (alignment - 1);
+    void *mapping = MAP_FAILED;
+    errno = ENOMEM;
+    if (mapped >= bytes)
+      mapping =
+          mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED)
       return resourceExhausted("cannot map " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
-    return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(address, bytes));
+    auto *data = reinterpret_cast<std::byte *>((uintptr_t(mapping) + alignment - 1) / alignment * alignment);
+    if (alignment == kLargePage)
+      madvise(data, bytes, MADV_HUGEPAGE); // refused where there are none
+    return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(mapping, mapped, data, bytes));
   }
 
   Result<std::unique_ptr<Executable>> loadCode(std::span<const std::byte> image,

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 
 namespace g4::device {
 namespace {
@@ -129,15 +131,55 @@ TEST_P(CpuDeviceTest, AMissingKernelIsNamed) {
 }
 
 TEST_P(CpuDeviceTest, MemoryIsZeroAndItsAbsenceAStatus) {
-  auto memory = device->allocate(1 << 20);
+  auto memory = device->allocate(1 << 20, Pages::kSmall);
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ((*memory)->size(), size_t(1 << 20));
   EXPECT_TRUE(std::all_of((*memory)->data(), (*memory)->data() + 4096,
                           [](std::byte b) { return b == std::byte(0); }));
-  EXPECT_TRUE(device->allocate(0).ok());
-  auto none = device->allocate(size_t(1) << 62);
-  ASSERT_FALSE(none.ok());
-  EXPECT_EQ(none.status().code(), Code::kResourceExhausted);
+  for (Pages pages : {Pages::kSmall, Pages::kLarge}) {
+    auto empty = device->allocate(0, pages);
+    ASSERT_TRUE(empty.ok());
+    EXPECT_EQ((*empty)->size(), 0u);
+    for (size_t tooMuch : {size_t(1) << 62, SIZE_MAX - 4096}) {
+      auto none = device->allocate(tooMuch, pages);
+      ASSERT_FALSE(none.ok());
+      EXPECT_EQ(none.status().code(), Code::kResourceExhausted);
+    }
+  }
+}
+
+/// Whether the mapping that this address lies in was given the advice MADV_HUGEPAGE.
+bool isAdvised(const void *address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    size_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2)
+      here = uintptr_t(address) >= begin && uintptr_t(address) < end;
+    else if (here && line.starts_with("VmFlags:"))
+      return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST_P(CpuDeviceTest, LargePagesAreAlignedAndAskedForWhereABlockHoldsOne) {
+  constexpr size_t kLarge = size_t(2) << 20;
+  const bool exist = std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good();
+  std::vector<std::unique_ptr<Memory>> blocks;
+  for (size_t bytes : {kLarge, kLarge + 1, 5 * kLarge - 4096}) {
+    auto memory = device->allocate(bytes, Pages::kLarge);
+    ASSERT_TRUE(memory.ok()) << memory.status().message();
+    std::byte *data = (*memory)->data();
+    EXPECT_EQ((*memory)->size(), bytes);
+    EXPECT_EQ(uintptr_t(data) % kLarge, 0u);
+    EXPECT_EQ(isAdvised(data), exist);
+    EXPECT_EQ(isAdvised(data + bytes - 1), exist);
+    EXPECT_TRUE(std::all_of(data, data + bytes, [](std::byte b) { return b == std::byte(0); }));
+    std::fill_n(data, bytes, std::byte(1));
+    blocks.push_back(*std::move(memory));
+  }
+  EXPECT_FALSE(isAdvised((*device->allocate(kLarge - 1, Pages::kLarge))->data()));
+  EXPECT_FALSE(isAdvised((*device->allocate(kLarge, Pages::kSmall))->data()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, CpuDeviceTest, testing::Values(1u, 2u, 4u, 16u));
