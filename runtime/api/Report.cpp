@@ -113,33 +113,6 @@ ProgramReport programReport(const module::Module &module, const fb::Program &pro
   return out;
 }
 
-/// Of the workspace of a step of `rows`, results wanted for one: buffers that are never live together
-/// overlap.
-uint64_t workspaceBytes(const ProgramReport &program, uint64_t rows) {
-  std::vector<std::pair<uint64_t, uint64_t>> ranges;
-  for (const BufferReport &buffer : program.buffers)
-    ranges.push_back({buffer.offset, buffer.offset + buffer.rowBytes * (buffer.set == "rows" ? rows : 1)});
-  std::sort(ranges.begin(), ranges.end());
-  uint64_t bytes = 0, covered = 0;
-  for (const auto &[begin, end] : ranges) {
-    bytes += end > covered ? end - std::max(begin, covered) : 0;
-    covered = std::max(covered, end);
-  }
-  return bytes;
-}
-
-uint64_t bytesInUse(const Report &report, const ProgramReport &program, uint64_t rows) {
-  uint64_t bytes = workspaceBytes(program, rows);
-  for (const WeightReport &weight : report.weights)
-    bytes += weight.place == "table" ? weight.bytes / weight.rows * rows : weight.bytes;
-  const uint64_t pages = (rows + report.pageTokens - 1) / report.pageTokens;
-  for (const KvClassReport &kv : report.kv)
-    bytes += kv.pageBytes * pages;
-  for (const SegmentReport &segment : report.segments)
-    bytes += segment.kind == "tokenizer" ? segment.bytes : 0;
-  return bytes;
-}
-
 } // namespace
 
 std::vector<std::string> hostFeatures() { return device::cpuFeatures(); }
@@ -160,9 +133,10 @@ Result<Report> inspect(const std::string &path, bool verify,
     addMemory(*module, report);
     for (const fb::Program *program : *module->root().programs())
       report.programs.push_back(programReport(*module, *program));
-    for (const ProgramReport &program : report.programs)
-      if (program.name == "step")
-        report.inUse = {bytesInUse(report, program, 1), bytesInUse(report, program, program.maxRows)};
+    uint64_t tokenizer = 0;
+    for (const SegmentReport &segment : report.segments)
+      tokenizer += segment.kind == "tokenizer" ? segment.bytes : 0;
+    report.inUse = module::memoryUse(*std::unique_ptr<fb::ModuleT>(module->root().UnPack()), tokenizer);
     return report;
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/module/MemoryUse.h"
 
 #include <cstdint>
 #include <functional>
@@ -72,14 +73,6 @@ struct KvClassReport {
   uint64_t pageBytes;     ///< one page, all layers of the class together
 };
 
-/// Bytes of this process's memory that one sequence takes from position 0 on, each at least once written or
-/// read: weights, rows of tables, K/V, workspace, tokenizer. The program's own code and libraries come on top
-/// (a few MiB).
-struct MemoryUse {
-  uint64_t token;  ///< one token
-  uint64_t prompt; ///< a prompt that fills a step (ProgramReport::maxRows)
-};
-
 struct Report {
   std::string path, producer, name, architecture, source, activations, kvType;
   uint64_t fileBytes;
@@ -94,7 +87,7 @@ struct Report {
   std::vector<KvClassReport> kv;
   std::vector<std::string> kernels;
   std::vector<ProgramReport> programs;
-  MemoryUse inUse;
+  module::MemoryUse inUse;
 };
 
 /// Maps and checks the artifact at `path`; hashes its weights too if `verify`.

@@ -490,7 +490,8 @@ class DryRun(Commands):
     def test_the_plan_is_that_of_the_artifact(self):
         plan = json.loads(self.tools.call("g4c", Q8, "--dry-run", "--json").stdout)
         artifact = self.tools.inspect(self.model)
-        self.equal(plan["memory"], artifact["memory"], "memory")
+        for key in ("memory", "in_use_token", "in_use_prompt"):
+            self.equal(plan[key], artifact[key], key)
         segments = {s["kind"]: s["bytes"] for s in artifact["segments"]}
         self.equal((plan["weight_bytes"], plan["tokenizer_bytes"]), (segments["weights"], segments["tokenizer"]), "sizes")
         self.equal(plan["kernels"], len(artifact["kernels"]), "kernels")

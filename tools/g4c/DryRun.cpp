@@ -1,4 +1,5 @@
 #include "tools/g4c/DryRun.h"
+#include "runtime/module/MemoryUse.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -77,6 +78,8 @@ void printPlan(const emit::Plan &plan, raw_ostream &os) {
     os << "  workspace, " << left_justify(program->name, 8) << " " << Bytes{program->arena_bytes}
        << format(", %.3f of the peak of live bytes\n",
                  program->peak_live_bytes ? double(program->arena_bytes) / double(program->peak_live_bytes) : 0.0);
+  const module::MemoryUse inUse = module::memoryUse(header, plan.tokenizerBytes);
+  os << "  in use              " << Bytes{inUse.token} << " by one token, " << Bytes{inUse.prompt} << " by a prompt that fills a step\n";
   for (const auto &program : header.programs)
     os << "\nprogram " << program->name << ": " << program->dispatches.size() << " dispatches, " << barriersOf(*program)
        << " barriers; at most " << program->max_rows << " rows, " << program->max_tail_rows << " tail rows, "
@@ -86,11 +89,14 @@ void printPlan(const emit::Plan &plan, raw_ostream &os) {
 
 void printPlanJson(const emit::Plan &plan, raw_ostream &os) {
   const fb::ModuleT &header = plan.header;
+  const module::MemoryUse inUse = module::memoryUse(header, plan.tokenizerBytes);
   json::OStream out(os, 1);
   out.object([&] {
     out.attribute("source", json::fixUTF8(header.facts->source));
     out.attribute("weight_bytes", plan.weightBytes);
     out.attribute("tokenizer_bytes", plan.tokenizerBytes);
+    out.attribute("in_use_token", inUse.token);
+    out.attribute("in_use_prompt", inUse.prompt);
     out.attributeObject("memory", [&] {
       out.attributeArray("weights", [&] {
         for (const auto &[name, place] : placesOf(header))
