@@ -1,3 +1,5 @@
+#include "runtime/kv/PrefixTree.h"
+#include "runtime/kv/SavedSequence.h"
 #include "test/unit/engine/EngineTestBase.h"
 
 #include <cmath>
@@ -25,6 +27,12 @@ protected:
     Step step() const { return {tokens, sequences, positions, tail, logits, {}}; }
   };
 
+  /// Bytes of `pages` K/V pages of each class.
+  uint64_t kvBytesOf(uint64_t pages) {
+    const auto engine = make();
+    return pages * (engine->cache().pageBytes(kv::PageClass::kSliding) +
+                    engine->cache().pageBytes(kv::PageClass::kGlobal));
+  }
   static void expectHidden(const StepOutput &output, size_t index, const std::vector<int32_t> &tokens,
                            size_t position) {
     const ToyHidden want = toyHidden(tokens, position);
@@ -208,6 +216,84 @@ TEST_F(EngineTest, AFailedStepLeavesEverySequenceAsItWas) {
   auto output = engine->run(more.step());
   ASSERT_TRUE(output.ok());
   expectHidden(*output, 19, ids, 99);
+}
+
+TEST_F(EngineTest, AStepThatFindsNoPagesLeavesEverySequenceAsItWas) {
+  // Room for one sequence with its window and a step; the second wants more than is left.
+  auto engine = make({.maxSequences = 2, .contextTokens = 1000, .kvBytes = kvBytesOf(12)});
+  const auto ids = tokens(1000);
+  const kv::SeqId a = engine->openSequence(), b = engine->openSequence();
+  while (engine->cache().pool(kv::PageClass::kGlobal).free() > 1)
+    ASSERT_TRUE(prefill(*engine, a, std::span(ids).subspan(*engine->length(a), 16), {}).ok());
+  const uint32_t start = *engine->length(a), page = engine->cache().geometry().pageTokens;
+  const kv::PageCounts used{engine->cache().pool(kv::PageClass::kSliding).used(),
+                            engine->cache().pool(kv::PageClass::kGlobal).used()};
+  const uint32_t most = start % page ? page - start % page : 0; // rows that `a` has room for
+  Rows rows;
+  for (uint32_t p = start; p < start + most + 1; ++p) // a takes the last page
+    rows.add(ids[p], a, p, false);
+  rows.add(ids[0], b, 0); // and there is none for b
+  EXPECT_EQ(engine->run(rows.step()).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(*engine->length(a), start);
+  EXPECT_EQ(*engine->length(b), 0u);
+  EXPECT_EQ(engine->cache().pool(kv::PageClass::kSliding).used(), used.sliding);
+  EXPECT_EQ(engine->cache().pool(kv::PageClass::kGlobal).used(), used.global);
+  ASSERT_TRUE(engine->closeSequence(b).ok());
+  Rows alone;
+  alone.add(ids[start], a, start);
+  auto output = engine->run(alone.step());
+  ASSERT_TRUE(output.ok()) << output.status().message();
+  expectHidden(*output, 0, ids, start);
+}
+
+TEST_F(EngineTest, TooFewBytesForKeysAndValuesAreAnError) {
+  auto engine = Engine::create(load({G4_TOY_10}), {.kvBytes = 1000});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(engine.status().message().find("K/V memory of 1000 bytes is too small"), std::string::npos)
+      << engine.status().message();
+}
+
+/// The results are those of the same tokens without a cache: after a hit, in a fork, and from a file.
+TEST_F(EngineTest, SequencesThatBeginOnOthersPagesGoOnRight) {
+  auto engine = make({.maxSequences = 4, .poisonFreePages = true});
+  kv::PrefixTree tree(engine->cache(), UINT64_MAX);
+  const auto first = tokens(700, 3);
+  std::vector<uint64_t> key(first.begin(), first.end());
+  const kv::SeqId a = tree.open(key).seq;
+  ASSERT_TRUE(prefill(*engine, a, std::span(first).first(690), {}).ok());
+  ASSERT_TRUE(tree.insert(key, a).ok());
+  const kv::SeqId fork = *engine->cache().fork(a);
+  const std::string path = folder / "saved";
+  ASSERT_TRUE(kv::saveSequence(engine->cache(), a, std::span(key).first(690), 5, path).ok());
+  ASSERT_TRUE(engine->closeSequence(a).ok());
+
+  // Another conversation that begins as the first did, but for the last few tokens.
+  auto second = first;
+  for (size_t i = 685; i < second.size(); ++i)
+    second[i] = int32_t(i % 30);
+  const auto opened = tree.open(std::vector<uint64_t>(second.begin(), second.end()));
+  EXPECT_EQ(opened.tokens,
+            685 / engine->cache().geometry().pageTokens * engine->cache().geometry().pageTokens);
+  const auto saved = kv::SavedSequence::open(path, engine->cache().geometry(), 5);
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  const auto restored = saved->restore(engine->cache());
+  ASSERT_TRUE(restored.ok()) << restored.status().message();
+
+  const auto goesOn = [&](kv::SeqId seq, const std::vector<int32_t> &ids) {
+    for (uint32_t p = *engine->length(seq); p < ids.size(); ++p) {
+      Rows rows;
+      rows.add(ids[p], seq, p);
+      auto output = engine->run(rows.step());
+      ASSERT_TRUE(output.ok()) << output.status().message();
+      expectHidden(*output, 0, ids, p);
+    }
+  };
+  goesOn(opened.seq, second);
+  goesOn(*restored, first);
+  auto third = first;
+  third[690] = 1, third[695] = 2;
+  goesOn(fork, third);
 }
 
 TEST_F(EngineTest, StepsThatBreakARuleAreRefusedWithOneLine) {
