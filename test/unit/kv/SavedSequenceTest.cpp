@@ -159,6 +159,22 @@ TEST_F(SavedSequenceTest, EveryHeaderFieldIsCheckedBeyondTheHash) {
   EXPECT_EQ(end(error()), "is too short for its layers");
 }
 
+TEST_F(SavedSequenceTest, AFileWithoutThePagesOfItsWindowIsNoSequence) {
+  save(25); // sliding pages 3 to 6; those of the window are 4 to 6
+  const std::string whole = read();
+  const size_t page = kPage * 8, layer0 = kHeader + 3 * kLayer + 25 * 8, layer2 = layer0 + (4 + 7) * page;
+  for (const uint32_t first : {4u, 5u, 7u}) {
+    std::string fewer = whole;
+    std::memcpy(fewer.data() + 36, &first, 4);
+    fewer.erase(layer2, (first - 3) * page); // consistent otherwise
+    fewer.erase(layer0, (first - 3) * page);
+    write(rehashed(fewer));
+    const Status status = error();
+    EXPECT_EQ(status.ok(), first == 4) << status.message();
+    EXPECT_EQ(status.message().find("lacks the window") == std::string::npos, first == 4) << status.message();
+  }
+}
+
 TEST_F(SavedSequenceTest, RandomFilesAreRestoredRightOrNotAtAll) {
   std::mt19937_64 random(7);
   save(25);
