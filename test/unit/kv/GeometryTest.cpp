@@ -50,8 +50,9 @@ TEST(GeometryTest, ABudgetIsNeverExceededAndHardlyLeftOver) {
         ++cases;
         EXPECT_LE(bytesOf(geometry, *capacity), bytes);
         EXPECT_GT(bytesOf(geometry, *capacity) + both, bytes);
-        if (geometry.layers.size() == 2)
+        if (geometry.layers.size() == 2) {
           EXPECT_LE(capacity->slidingPages, capacity->globalPages);
+        }
       }
     }
     EXPECT_GT(cases, 20u);

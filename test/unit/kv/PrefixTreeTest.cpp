@@ -1,7 +1,9 @@
 #include "runtime/kv/PrefixTree.h"
 #include "test/unit/kv/WrittenCache.h"
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 
 namespace g4::kv {
 namespace {
@@ -214,6 +216,74 @@ TEST_F(PrefixTreeTest, RoomIsMadeAlsoAboveAPageThatAForkInserted) {
   EXPECT_TRUE(tree.makeRoom({0, 60}));
   EXPECT_EQ(cache->pool(PageClass::kGlobal).free(), 60u);
   EXPECT_EQ(checkSequence(holder, b), "");
+}
+
+/// A conversation as an agent has it: it grows, thoughts are dropped from the history, answers are asked for
+/// again and earlier messages changed. What came before the first token that differs is computed again for
+/// one page at most, if sequences are inserted at the start of the last message, the end of the prompt and
+/// the end of the answer.
+TEST_F(PrefixTreeTest, ATurnComputesAtMostAPageOfWhatWasThereBefore) {
+  WrittenCache large(kWindow, {20000, 20000});
+  PrefixTree tree(*large.cache, kNoCap);
+  std::mt19937 random(3);
+  const auto text = [&] {
+    Key out(3 + random() % 20);
+    std::ranges::generate(out, [&] { return 10 + random() % 100000; });
+    return out;
+  };
+  const auto append = [](Key &key, const Key &more) { key.insert(key.end(), more.begin(), more.end()); };
+  const auto extendTo = [&](SeqId seq, uint32_t length) {
+    const uint32_t have = *large.cache->length(seq);
+    if (length <= have)
+      return;
+    ASSERT_TRUE(large.cache->reserve(seq, length - have).ok());
+    ASSERT_TRUE(large.cache->advance(seq, length - have).ok());
+  };
+  std::vector<std::pair<Key, Key>> turns; // message and reply, each with its end
+  std::vector<Key> earlier;
+  uint64_t total = 0, again = 0;
+  for (int request = 0; request < 120; ++request) {
+    const uint32_t dice = turns.empty() ? 9 : random() % 10;
+    if (dice == 0) // an earlier message is changed
+      turns.resize(random() % turns.size());
+    Key message = text();
+    if (dice == 1) { // the last answer is asked for again
+      message = turns.back().first;
+      turns.pop_back();
+    }
+    Key key;
+    for (const auto &[asked, reply] : turns) {
+      append(key, asked);
+      append(key, reply);
+    }
+    const auto start = uint32_t(key.size());
+    append(key, message);
+    append(key, {1, 2}); // the answer's turn begins
+    const auto prompt = uint32_t(key.size());
+
+    size_t known = 0; // positions that an earlier sequence began with
+    for (const Key &other : earlier)
+      known = std::max<size_t>(known, std::ranges::mismatch(key, other).in1 - key.begin());
+    known = std::min<size_t>(known, prompt - 1);
+    const auto opened = tree.open(key);
+    EXPECT_LE(known - opened.tokens, kPage) << "request " << request << " of " << prompt;
+    total += known;
+    again += known - opened.tokens;
+
+    Key reply = text();
+    append(key, text()); // thoughts
+    append(key, reply);
+    for (const uint32_t stop : {start, prompt, uint32_t(key.size())}) {
+      extendTo(opened.seq, stop);
+      ASSERT_TRUE(tree.insert(key, opened.seq).ok());
+    }
+    ASSERT_TRUE(large.cache->close(opened.seq).ok());
+    earlier.push_back(key);
+    append(message, {1, 2});
+    turns.emplace_back(message, reply);
+  }
+  EXPECT_GT(total, 20000u);
+  EXPECT_LE(again, 120 * kPage);
 }
 
 TEST_F(PrefixTreeTest, WithoutSlidingLayersEveryPageIsABoundary) {

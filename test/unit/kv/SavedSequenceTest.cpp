@@ -76,8 +76,9 @@ TEST_F(SavedSequenceTest, ARestoredSequenceIsEqualBitForBit) {
     EXPECT_EQ(used(PageClass::kGlobal) - before.global, saved->pages().global);
     EXPECT_EQ(*cache->length(*seq), length);
     EXPECT_EQ(checkSequence(*seq, key), "");
-    if (length > 4) // what its last boundaries need came with it
+    if (length > 4) { // what its last boundaries need came with it
       EXPECT_TRUE(cache->truncate(*seq, (length - 1) / 4 * 4 - 4).ok());
+    }
     ASSERT_TRUE(cache->close(*seq).ok());
     ASSERT_TRUE(cache->close(other).ok());
     EXPECT_TRUE(nothingTaken());
