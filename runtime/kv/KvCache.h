@@ -57,8 +57,8 @@ public:
   /// Makes room for more positions of several sequences, each listed once, all or nothing. Where a sequence
   /// goes on in the middle of a page that it shares, it gets a copy of that page. Units:   positions; one
   /// page holds geometry().pageTokens. Owner:   the cache keeps the pages; the sequence borrows them until
-  /// close, truncate or advance lets them go. Errors:  kResourceExhausted (nothing reserved),
-  /// kInvalidArgument (unknown sequence).
+  /// close, truncate or advance lets them go.
+  /// Errors:  kResourceExhausted (nothing reserved), kInvalidArgument (unknown sequence).
   Status reserve(std::span<const Growth> growths);
   Status reserve(SeqId seq, uint32_t tokens) {
     const Growth growth{seq, tokens};
@@ -76,8 +76,8 @@ public:
   Status hold(SeqId seq);
 
   /// Forgets positions [length, ...), or all. Unused reserved pages go back too, so truncate(seq,
-  /// length(seq)) undoes a reserve. Errors: kInvalidArgument when `length` is beyond the sequence, or so far
-  /// back that its window was released and is not held.
+  /// length(seq)) undoes a reserve, but for the copy of a shared page. Errors: kInvalidArgument when `length`
+  /// is beyond the sequence, or so far back that its window was released and is not held.
   Status truncate(SeqId seq, uint32_t length);
 
   /// `page`, which holds the same keys and values, takes the place of page `index` of `seq`.
