@@ -29,6 +29,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LONG_PROMPT = 2048  # tokens: over a minute for llama.cpp on two cores
 
 
 class Failure(Exception):
@@ -67,8 +68,10 @@ def commas(values):
 
 def llama_bench(args, threads):
     """{(test, tokens, 1, depth): tokens/s} and the build's commit."""
+    # Its warm-up is the whole prompt: a long one is its own.
+    is_long = args.decode == "0" and min(map(int, args.prefill.split(","))) >= LONG_PROMPT
     rows = parse(run([args.llama_bin / "llama-bench", "-m", args.model, "-t", threads, "-r", 1, "-o", "json", "-p", args.prefill, "-n",
-                      args.decode, "-d", args.depth]), "llama-bench")
+                      args.decode, "-d", args.depth] + ["--no-warmup"] * is_long), "llama-bench")
     rates = {}
     for row in rows:
         test, tokens = ("prefill", row["n_prompt"]) if row["n_prompt"] else ("decode", row["n_gen"])

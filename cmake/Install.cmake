@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# libg4run: the whole runtime behind the one header runtime/api/g4.h.
+# libg4run: the whole runtime behind the headers runtime/api/g4.h and Engine.h.
 set(parts g4_base g4_module_format g4_module g4_device g4_kv g4_engine g4_text g4_api)
 list(TRANSFORM parts REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
 add_library(g4run_shared SHARED ${objects})
@@ -14,9 +14,10 @@ target_include_directories(g4run_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_IN
 target_compile_features(g4run_shared INTERFACE cxx_std_20)
 add_library(g4::g4run ALIAS g4run_shared)
 
-# The public header and what it includes, in the folders that the includes name.
-foreach(header runtime/api/g4.h runtime/base/Status.h runtime/engine/Tap.h runtime/text/Part.h
-               runtime/text/Sampler.h)
+# The public headers and what they include, in the folders that the includes name.
+foreach(header runtime/api/g4.h runtime/api/Engine.h runtime/base/Status.h runtime/engine/Tap.h runtime/sched/Decoder.h
+               runtime/text/AnswerParts.h runtime/text/Detokenizer.h runtime/text/Part.h runtime/text/Sampler.h
+               runtime/text/StopStrings.h runtime/text/TokenSets.h runtime/text/Tokenizer.h runtime/text/TokenizerFormat.h)
   cmake_path(GET header PARENT_PATH folder)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/g4/${folder})
 endforeach()

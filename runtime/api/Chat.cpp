@@ -64,12 +64,12 @@ Result<std::vector<int32_t>> Model::chatPrompt(const ChatRequest &request) const
           "the model has neither a chat template nor Gemma 4's turn tokens: it only goes on from a text");
     G4_ASSIGN_OR_RETURN(Json json, parseRequest(request));
     G4_ASSIGN_OR_RETURN(const std::string prompt, render(source, std::move(json)));
-    return impl_->tokenizer->encodePrompt(prompt, text::Match::kSpecial);
+    return impl_->rules.tokenizer->encodePrompt(prompt, text::Match::kSpecial);
   });
 }
 
 bool Model::usesBuiltInTemplate() const {
-  return templateOf(*impl_).empty() && impl_->tokenizer && text::hasGemmaTurns(*impl_->tokenizer);
+  return templateOf(*impl_).empty() && impl_->rules.tokenizer && text::hasGemmaTurns(*impl_->rules.tokenizer);
 }
 
 } // namespace g4::api

@@ -14,7 +14,7 @@ constexpr size_t kRows = 16;
 Status sameTokens(Model &model, Model &reference, std::string_view text) {
   G4_RETURN_IF_ERROR(model.impl().needTokenizer());
   G4_RETURN_IF_ERROR(reference.impl().needTokenizer());
-  const text::Tokenizer &a = *model.impl().tokenizer, &b = *reference.impl().tokenizer;
+  const text::Tokenizer &a = *model.impl().rules.tokenizer, &b = *reference.impl().rules.tokenizer;
   if (a.size() != b.size())
     return invalidArgument("the models have different tokens: " + std::to_string(a.size()) +
                            ", the reference " + std::to_string(b.size()));

@@ -3,17 +3,14 @@
 
 #include "runtime/api/g4.h"
 #include "runtime/engine/Engine.h"
-#include "runtime/text/TokenSets.h"
-#include "runtime/text/Tokenizer.h"
+#include "runtime/sched/Decoder.h"
 
 namespace g4::api {
 
 struct Model::Impl {
   std::shared_ptr<const module::Module> module;
   std::unique_ptr<engine::Engine> engine;
-  std::optional<text::Tokenizer> tokenizer; // none: the artifact holds no tables
-  std::vector<int32_t> stopTokens;          // ascending
-  std::optional<text::TokenBitmask> sampleable;
+  sched::TokenRules rules;
   std::string name;
   uint32_t maxSessions = 1, openSessions = 0;
   bool holds = false;
@@ -22,11 +19,11 @@ struct Model::Impl {
   Status needTokenizer() const;
 };
 
-/// Row `row` of a step's logits, borrowed as the output is.
-inline text::LogitRow logitRow(const engine::StepOutput &output, size_t row, size_t vocabulary) {
-  const size_t tiles = output.tile ? vocabulary / output.tile : 0;
-  return {output.logits.subspan(row * vocabulary, vocabulary), output.maxima.subspan(row * tiles, tiles),
-          output.tile};
+/// Gives text to whoever asked for it. False: they want no more.
+inline bool pass(const GenerateRequest &request, Part part, std::string_view text) {
+  if (request.onPart)
+    return request.onPart(part, text);
+  return !request.onText || request.onText(text);
 }
 
 /// A row of logits that outlives its step.

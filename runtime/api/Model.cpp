@@ -9,18 +9,18 @@ namespace {
 Status makeTokenSets(Model::Impl &impl) {
   const auto &facts = impl.facts();
   if (const auto tables = impl.module->tokenizer(); !tables.empty()) {
-    G4_ASSIGN_OR_RETURN(impl.tokenizer, text::Tokenizer::create(tables));
-    if (impl.tokenizer->size() != facts.vocabulary())
-      return dataLoss("a tokenizer of " + std::to_string(impl.tokenizer->size()) +
+    G4_ASSIGN_OR_RETURN(impl.rules.tokenizer, text::Tokenizer::create(tables));
+    if (impl.rules.tokenizer->size() != facts.vocabulary())
+      return dataLoss("a tokenizer of " + std::to_string(impl.rules.tokenizer->size()) +
                       " tokens, but the model has " + std::to_string(facts.vocabulary()));
-    impl.stopTokens = text::stopTokens(*impl.tokenizer);
-    impl.sampleable = text::sampleableTokens(*impl.tokenizer);
+    impl.rules.stopTokens = text::stopTokens(*impl.rules.tokenizer);
+    impl.rules.sampleable = text::sampleableTokens(*impl.rules.tokenizer);
   } else {
-    impl.sampleable.emplace(facts.vocabulary(), true);
+    impl.rules.sampleable.emplace(facts.vocabulary(), true);
   }
   for (const auto *list : {facts.suppress_tokens(), facts.placeholder_tokens()})
     for (uint32_t i = 0; list && i < list->size(); ++i)
-      impl.sampleable->set(int32_t(list->Get(i)), false);
+      impl.rules.sampleable->set(int32_t(list->Get(i)), false);
   return {};
 }
 
@@ -33,6 +33,7 @@ Result<std::unique_ptr<Model::Impl>> openImpl(const std::string &path, const Mod
   engineOptions.maxSequences = impl->maxSessions = std::max(options.maxSessions, 1u);
   engineOptions.contextTokens = options.contextTokens;
   engineOptions.weightSeed = options.weightSeed;
+  engineOptions.kvBytes = options.kvBytes;
   engineOptions.holds = impl->holds = options.holds;
   auto engine = engine::Engine::create(impl->module, engineOptions);
   if (!engine.ok())
@@ -47,7 +48,7 @@ Result<std::unique_ptr<Model::Impl>> openImpl(const std::string &path, const Mod
 } // namespace
 
 Status Model::Impl::needTokenizer() const {
-  if (tokenizer)
+  if (rules.tokenizer)
     return {};
   return invalidArgument("the artifact has no tokenizer: only token ids can be given");
 }
@@ -90,14 +91,14 @@ Counters Model::counters() const {
 Result<std::vector<int32_t>> Model::tokenize(std::string_view text) const {
   return guarded([&]() -> Result<std::vector<int32_t>> {
     G4_RETURN_IF_ERROR(impl_->needTokenizer());
-    return impl_->tokenizer->encodePrompt(text, text::Match::kSpecial);
+    return impl_->rules.tokenizer->encodePrompt(text, text::Match::kSpecial);
   });
 }
 
 Result<std::vector<int32_t>> Model::tokenizePlain(std::string_view text) const {
   return guarded([&]() -> Result<std::vector<int32_t>> {
     G4_RETURN_IF_ERROR(impl_->needTokenizer());
-    return impl_->tokenizer->encodePrompt(text, text::Match::kPlain);
+    return impl_->rules.tokenizer->encodePrompt(text, text::Match::kPlain);
   });
 }
 

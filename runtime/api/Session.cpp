@@ -1,6 +1,7 @@
-#include "runtime/api/Decoder.h"
+#include "runtime/api/Impl.h"
 #include "runtime/base/Guard.h"
 #include "runtime/engine/Prefill.h"
+#include "runtime/sched/LogitRow.h"
 
 #include <algorithm>
 
@@ -31,7 +32,7 @@ Status feedIds(Session::Impl &session, const FeedRequest &request, const OnLast 
     const auto done = request.ids.subspan(first, rows);
     session.history.insert(session.history.end(), done.begin(), done.end());
     if (!output.logits.empty()) {
-      onLast(logitRow(output, output.logits.size() / vocabulary - 1, vocabulary));
+      onLast(sched::logitRow(output, output.logits.size() / vocabulary - 1, vocabulary));
       if (request.onLogits)
         G4_RETURN_IF_ERROR(request.onLogits(output.logits));
     }
@@ -68,8 +69,11 @@ Result<Generation> generateIds(Session::Impl &session, const GenerateRequest &re
   engine::Engine &engine = *session.model.engine;
   if (session.logits.empty())
     return invalidArgument("nothing to go on from: feed a prompt first");
-  G4_ASSIGN_OR_RETURN(auto decoder, Decoder::create(session.model, request));
+  sched::DecodeOptions options = request;
+  options.divide = bool(request.onPart);
+  G4_ASSIGN_OR_RETURN(auto decoder, sched::Decoder::create(session.model.rules, std::move(options)));
   text::LogitRow row = session.logits.row();
+  Generation out;
   while (!decoder.done()) {
     if (session.pending) {
       if (*engine.length(session.seq) >= engine.limits().contextTokens) {
@@ -78,13 +82,20 @@ Result<Generation> generateIds(Session::Impl &session, const GenerateRequest &re
       }
       G4_RETURN_IF_ERROR(feedPending(session, Want::kLast, [&](const text::LogitRow &last) { row = last; }));
     }
-    if (Status status = decoder.next(row, session.history); !status.ok()) {
+    auto token = decoder.next(row, session.history);
+    if (!token.ok()) {
       session.logits.keep(row); // for another try
-      return status;
+      return token.status();
     }
-    session.pending = session.history.back();
+    session.pending = token->id;
+    out.ids.push_back(token->id);
+    if (!pass(request, token->part, token->text) && !decoder.done())
+      decoder.end(Finish::kCancelled);
   }
-  return decoder.finish();
+  for (const auto &piece : decoder.finish())
+    pass(request, piece.part, piece.text);
+  out.finish = decoder.reason();
+  return out;
 }
 
 } // namespace

@@ -4,16 +4,17 @@
 ///   auto ids = (*model)->chatPrompt({.messages = {{"user", "Why is the sky blue?"}}});
 ///   auto session = (*model)->newSession();
 ///   (*session)->feed({.ids = *ids});
-///   (*session)->generate({.sampling = (*model)->defaultSampling(),
-///                         .onText = [](std::string_view text) { std::cout << text; return true; }});
+///   g4::api::GenerateRequest request;
+///   request.sampling = (*model)->defaultSampling();
+///   request.onText = [](std::string_view text) { std::cout << text; return true; };
+///   (*session)->generate(request);
 ///
 /// (with each Result checked). Nothing throws; a failure is a Status with one line for a person.
 #pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/engine/Tap.h"
-#include "runtime/text/Part.h"
-#include "runtime/text/Sampler.h"
+#include "runtime/sched/Decoder.h"
 
 #include <cstdint>
 #include <functional>
@@ -37,6 +38,7 @@ struct ModelOptions {
   uint32_t contextTokens = 0;              ///< positions per session; 0: the model's context
   uint32_t maxSessions = 1;                ///< open at the same time
   bool holds = false;                      ///< sessions may hold: Session::hold
+  uint64_t kvBytes = 0; ///< most bytes of K/V; 0: as many as maxSessions of contextTokens need
   std::optional<uint64_t> weightSeed = {}; ///< makes weights up; only for an artifact compiled without
 };
 
@@ -124,21 +126,11 @@ struct FeedRequest {
   std::function<bool(uint32_t done, uint32_t total)> onProgress = nullptr;
 };
 
-enum class Finish : uint8_t {
-  kStopToken,  ///< the model ended its answer
-  kStopString, ///< one of GenerateRequest::stops appeared
-  kLength,     ///< maxTokens
-  kContext,    ///< no room for another position
-  kCancelled,  ///< onText or onPart returned false
-};
-const char *finishText(Finish finish); ///< "stop token", ...
+using sched::Finish;
+using sched::finishText;
 
-struct GenerateRequest {
-  uint32_t maxTokens = std::numeric_limits<uint32_t>::max();
-  SamplingOptions sampling = {};
-  std::vector<std::string> stops = {};
-  bool ignoreEos = false; ///< stop tokens do not stop
-  bool suppress = true; ///< never sample what the model file says, nor media placeholders, nor unused tokens
+/// What to generate, and who gets it as it comes. `divide` is set by which receiver there is.
+struct GenerateRequest : sched::DecodeOptions {
   /// Whole UTF-8 characters as they become certain; may be empty text, once per token. False ends the
   /// generation.
   std::function<bool(std::string_view text)> onText = nullptr;

@@ -55,6 +55,7 @@ struct Module::Impl {
   MappedFile file; ///< empty after `parse`
   std::span<const std::byte> bytes;
   const fb::Module *root = nullptr;
+  uint64_t hash = 0; ///< of the header
 
   std::span<const std::byte> segment(const fb::Segment &segment) const {
     // Verified: offset 0 marks weights that are not in the file.
@@ -74,7 +75,8 @@ struct Module::Impl {
     G4_RETURN_IF_ERROR(checkPrelude(prelude, bytes.size()));
 
     const auto header = bytes.subspan(prelude.headerOffset, prelude.headerSize);
-    if (hash64(header) != prelude.headerHash)
+    hash = prelude.headerHash;
+    if (hash64(header) != hash)
       return dataLoss("damaged: hash of the header differs");
     G4_ASSIGN_OR_RETURN(root, verifyHeader(header, prelude.headerOffset, prelude.fileSize));
     for (const fb::Segment *s : *root->segments())
@@ -113,6 +115,7 @@ Result<std::unique_ptr<Module>> Module::parse(std::span<const std::byte> bytes) 
 
 const std::string &Module::path() const { return impl_->path; }
 uint64_t Module::fileSize() const { return impl_->bytes.size(); }
+uint64_t Module::hash() const { return impl_->hash; }
 const fb::Module &Module::root() const { return *impl_->root; }
 bool Module::weightsMissing() const { return impl_->root->weights_missing(); }
 

@@ -36,6 +36,7 @@ public:
 
   const std::string &path() const; ///< empty after `parse`
   uint64_t fileSize() const;
+  uint64_t hash() const; ///< hash64 of the header, which has those of all segments: tells artifacts apart
   const fb::Module &root() const;
 
   /// Bytes of Module.segments[index]; empty for weights that the file does not hold.

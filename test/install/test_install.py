@@ -45,6 +45,8 @@ class Installed(Case):
             self.ok(None if said and said in answer else f"{answer!r} without {said!r}", "generate answers as g4run does")
             batch = run(build / "batch", artifact, "Say hello.", question, "Count to three.")
             self.equal(batch.count("\n> ") + batch.startswith("> "), 3, "answers of the batch")
+            streams = run(build / "streams", artifact, "Say hello.", question, "Count to three.")
+            self.equal(streams.count("\n> ") + streams.startswith("> "), 3, "answers of the streams")
             lines = run(build / "embed", artifact, "a cat", "a cat", "the capital of France").splitlines()
             same, other = (float(line.split()[0]) for line in lines)
             self.at_least(same, 0.9999, "cosine of a text with itself")
