@@ -11,7 +11,7 @@ packages=(
   # Fetching and patching the Jinja engine (cmake/Jinja.cmake).
   git python3-pip ca-certificates
   # Runtime.
-  nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev libvulkan-dev
+  nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev libvulkan-dev libboost1.81-dev
   # g4-runner for AArch64, and emulators to test it and old x86 processors with.
   libstdc++-12-dev-arm64-cross qemu-user
   # Tests: GoogleTest, a Vulkan device in software, numpy, a terminal, the reader of manual pages.

@@ -26,6 +26,7 @@ void addTokenize(CLI::App &app, Run &run);
 void addBench(CLI::App &app, Run &run);
 void addCache(CLI::App &app, Run &run);
 void addReplay(CLI::App &app, Run &run);
+void addLoadTest(CLI::App &app, Run &run);
 void addCompletion(CLI::App &app, Run &run);
 
 struct GenerateOptions;

@@ -24,7 +24,7 @@ Exit codes: 0 success, 1 failure, 2 bad usage, 3 a bug of ours, 130 interrupted.
 
 void addCommands(CLI::App &app, Run &run) {
   for (const auto add :
-       {addChat, addInspect, addPerplexity, addKl, addTokenize, addBench, addReplay, addCache, addCompletion})
+       {addChat, addInspect, addPerplexity, addKl, addTokenize, addBench, addReplay, addLoadTest, addCache, addCompletion})
     add(app, run);
 }
 
