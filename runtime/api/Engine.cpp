@@ -3,6 +3,7 @@
 #include "runtime/api/Mailbox.h"
 #include "runtime/api/Record.h"
 #include "runtime/base/Guard.h"
+#include "runtime/device/cpu/CpuFeatures.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -78,6 +79,8 @@ struct Engine::Impl {
 };
 
 Status Engine::Impl::make(const std::string &path) {
+  if (options.kvBytes == 0)
+    options.kvBytes = device::usableMemory() / 4;
   ModelOptions modelOptions;
   modelOptions.threads = options.threads;
   modelOptions.variant = options.variant;

@@ -25,7 +25,8 @@ struct EngineOptions {
   std::optional<uint64_t> weightSeed = {}; ///< makes weights up; only for an artifact compiled without
   uint32_t contextTokens = 0;              ///< most positions of a sequence; 0: the model's context
   uint32_t maxSequences = 16;              ///< answers that run at the same time; more wait
-  uint64_t kvBytes = 0; ///< K/V of running answers and the prefix cache together; 0: kDefaultKvBytes, or what one sequence of full context needs if that is less
+  /// K/V of running answers and the prefix cache together; 0: a quarter of the memory that this process may have.
+  uint64_t kvBytes = 0;
   uint64_t cacheBytes = std::numeric_limits<uint64_t>::max(); ///< of it, most that the prefix cache may hold
   uint32_t maxWaiting = 1024;                                 ///< more are refused
   /// Most rows of prompts in a step that generates too: what a prompt may cost those who are answered meanwhile.

@@ -13,6 +13,7 @@ Status makeTokenSets(Model::Impl &impl) {
     if (impl.rules.tokenizer->size() != facts.vocabulary())
       return dataLoss("a tokenizer of " + std::to_string(impl.rules.tokenizer->size()) +
                       " tokens, but the model has " + std::to_string(facts.vocabulary()));
+    impl.rules.turn = impl.rules.tokenizer->find("<|turn>");
     impl.rules.stopTokens = text::stopTokens(*impl.rules.tokenizer);
     impl.rules.sampleable = text::sampleableTokens(*impl.rules.tokenizer);
   } else {

@@ -41,6 +41,7 @@ struct TokenRules {
   std::optional<text::Tokenizer> tokenizer; ///< none: the artifact holds no tables, and there is no text
   std::vector<int32_t> stopTokens;          ///< ascending
   std::optional<text::TokenBitmask> sampleable;
+  std::optional<int32_t> turn = {}; ///< begins a message of a conversation; none: not known
 };
 
 /// Not thread safe; one per answer.

@@ -17,12 +17,22 @@ struct Scheduler::Answer {
   std::optional<kv::SeqId> seq = {};                ///< while it runs
   size_t fed = 0;                                   ///< ids of the history in the K/V
   size_t branch = 0;        ///< where a step is to end because others go on differently from there; 0: nowhere
+  size_t lastMessage = 0;   ///< the same because it may be edited: the last message of the prompt; 0: there is none
   uint64_t turn = 0;        ///< when rows of it last had a place in a step
   uint32_t cachedTokens = 0;
   bool begun = false;       ///< has run before
   bool ended = false;
 
   size_t left() const { return history.size() - fed; }
+  /// Rows until a step is to end.
+  size_t leftToPlace() const {
+    size_t end = history.size();
+    for (size_t place : {branch, lastMessage})
+      if (place > fed)
+        end = std::min(end, place);
+    return end - fed;
+  }
+  bool isAtPlace() const { return left() == 0 || fed == branch || fed == lastMessage; }
   bool wantsPromptChances() const { return request.promptLogprobs && promptReported < promptTokens; }
   bool ranksBefore(const Answer &other) const {
     return request.priority != other.request.priority ? request.priority > other.request.priority : id < other.id;
@@ -46,6 +56,18 @@ struct Scheduler::Planned {
 namespace {
 
 uint32_t ceilDiv(uint64_t a, uint32_t b) { return uint32_t((a + b - 1) / b); }
+
+/// The page end before the last message of a prompt that ends with the beginning of an answer. 0: there is none, or it
+/// is one of the last two of the prompt, whose K/V are kept anyway.
+size_t placeOfLastMessage(std::span<const int32_t> ids, std::optional<int32_t> turn, uint32_t page) {
+  if (!turn)
+    return 0;
+  size_t at = ids.size();
+  for (int messages = 0; messages < 2 && at > 0;)
+    messages += ids[--at] == *turn;
+  const size_t place = at / page * page, last = (ids.size() - 1) / page * page;
+  return place + page < last ? place : 0;
+}
 
 } // namespace
 
@@ -104,6 +126,7 @@ Result<AnswerId> Scheduler::submit(AnswerRequest request) {
       Answer{id, std::move(request), std::move(decoder), {}, 0});
   answer->history = std::move(answer->request.ids);
   answer->promptTokens = answer->history.size();
+  answer->lastMessage = placeOfLastMessage(answer->history, rules_.turn, engine_.cache().geometry().pageTokens);
   if (answer->request.promptLogprobs && rules_.tokenizer)
     answer->promptText.emplace(*rules_.tokenizer, text::Detokenizer::Options{});
   const auto place = std::find_if(waiting_.begin(), waiting_.end(),
@@ -279,9 +302,7 @@ void Scheduler::plan() {
   if (!plan_.empty())
     room = std::min(room, options_.prefillRows);
   for (Answer *answer : prompts) {
-    auto rows = uint32_t(std::min<size_t>(answer->left(), room));
-    if (answer->branch > answer->fed)
-      rows = uint32_t(std::min<size_t>(rows, answer->branch - answer->fed));
+    auto rows = uint32_t(std::min<size_t>(answer->leftToPlace(), room));
     if (answer->wantsPromptChances())
       rows = std::min(rows, logits);
     else if (rows == answer->left() && logits == 0)
@@ -346,7 +367,7 @@ void Scheduler::deliver(Answer &answer, uint32_t rows, const engine::StepOutput 
     deliverPrompt(answer, rows, output, firstLogit);
   answer.fed += rows;
   stats_.computedTokens += ofPrompt ? rows : 0;
-  if (ofPrompt && (answer.left() == 0 || answer.fed == answer.branch))
+  if (ofPrompt && answer.isAtPlace())
     remember(answer);
   if (answer.left() > 0)
     return;

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <set>
 #include <thread>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -51,9 +52,18 @@ double quotaOf(const fs::path &group) {
   return time > 0 && period > 0 ? time / period : std::numeric_limits<double>::infinity();
 }
 
-/// The least of this process's groups and those that they are in. Within a container the path may be one of the host's, and the
-/// container's own group is the root.
-double cgroupQuota(const SystemFolders &folders) {
+/// Bytes that one control group may have; infinite: no limit.
+double memoryOf(const fs::path &group) {
+  std::string bytes;
+  if (std::ifstream file(group / "memory.max"); !(file >> bytes)) // version 2: "max" or a number
+    std::ifstream(group / "memory.limit_in_bytes") >> bytes;      // version 1: a huge number is no limit
+  const double limit = std::strtod(bytes.c_str(), nullptr);
+  return limit > 0 ? limit : std::numeric_limits<double>::infinity();
+}
+
+/// The least limit of this process's groups and those that they are in. Within a container the path may be one of the
+/// host's, and the container's own group is the root.
+double leastOfGroups(const SystemFolders &folders, double (*limitOf)(const fs::path &group)) {
   double least = std::numeric_limits<double>::infinity();
   std::ifstream groups(folders.proc + "/cgroup");
   for (std::string line; std::getline(groups, line);) { // "4:cpu,cpuacct:/a/b", version 2: "0::/a/b"
@@ -64,7 +74,7 @@ double cgroupQuota(const SystemFolders &folders) {
     const fs::path root = fs::path(folders.cgroup) / names;
     fs::path group = fs::path(line.substr(path)).relative_path().lexically_normal();
     for (;; group = group.parent_path()) {
-      least = std::min(least, quotaOf(root / group));
+      least = std::min(least, limitOf(root / group));
       if (group.empty())
         break;
     }
@@ -135,9 +145,15 @@ unsigned usableCores(std::span<const int> processors, const SystemFolders &folde
       list = name;
     siblings.insert(list);
   }
-  const double cores = std::min(double(siblings.size()), std::round(cgroupQuota(folders)));
+  const double cores = std::min(double(siblings.size()), std::round(leastOfGroups(folders, quotaOf)));
   return unsigned(std::max(cores, 1.0));
 }
+
+uint64_t usableMemory(uint64_t installed, const SystemFolders &folders) {
+  return uint64_t(std::min(double(installed), leastOfGroups(folders, memoryOf)));
+}
+
+uint64_t usableMemory() { return usableMemory(uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE))); }
 
 unsigned usableCores() {
   cpu_set_t allowed;

@@ -1,6 +1,7 @@
 /// What the processor and the operating system allow, and how many cores this process may use.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,5 +26,11 @@ struct SystemFolders {
 unsigned usableCores(std::span<const int> processors, const SystemFolders &folders = {});
 /// Those of the processors that this process may run on.
 unsigned usableCores();
+
+/// Bytes of memory that this process may have: those `installed`, but no more than its control groups (version 1 or 2), or one
+/// that they are in, allow.
+uint64_t usableMemory(uint64_t installed, const SystemFolders &folders = {});
+/// Of those of this machine.
+uint64_t usableMemory();
 
 } // namespace g4::device

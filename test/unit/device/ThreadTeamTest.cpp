@@ -230,6 +230,23 @@ TEST_F(UsableCoresTest, OddLinesAreNoLimit) {
   EXPECT_EQ(cores(), 32u);
 }
 
+TEST_F(UsableCoresTest, MemoryIsThatOfTheGroupsToo) {
+  const auto memory = [&] { return usableMemory(64000, {root / "proc", root / "cgroup", root / "cpu"}); };
+  EXPECT_EQ(memory(), 64000u);
+  write("proc/cgroup", "0::/user.slice/app.scope");
+  write("cgroup/user.slice/app.scope/memory.max", "max");
+  EXPECT_EQ(memory(), 64000u);
+  write("cgroup/user.slice/memory.max", "4000");
+  EXPECT_EQ(memory(), 4000u);
+  write("proc/cgroup", "5:memory:/docker/0123");
+  EXPECT_EQ(memory(), 64000u);
+  write("cgroup/memory/docker/0123/memory.limit_in_bytes", "9223372036854771712");
+  EXPECT_EQ(memory(), 64000u);
+  write("cgroup/memory/memory.limit_in_bytes", "3000");
+  EXPECT_EQ(memory(), 3000u);
+  EXPECT_GT(usableMemory(), uint64_t(1) << 20);
+}
+
 TEST(CpuFeaturesTest, ThisMachineHasACore) { EXPECT_GE(usableCores(), 1u); }
 
 #if defined(__x86_64__)

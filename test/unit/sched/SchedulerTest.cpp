@@ -262,6 +262,27 @@ TEST_F(SchedulerTest, ConversationsThatDropTheirLastTokensComputeAtMostAPage) {
   expectNoLeaks();
 }
 
+TEST_F(SchedulerTest, AnEditedMessageComputesAtMostAPageMore) {
+  open({.maxSequences = 2});
+  rules.turn = 30;
+  auto ids = randomIds(700);
+  std::replace(ids.begin(), ids.end(), 30, 29);
+  const size_t message = 333;
+  ids[message] = ids[690] = 30; // the last message, and the beginning of the answer
+  submit(request(ids, 3, 1));
+  runAll();
+  for (size_t differs : {message, message + 1, message + 100}) {
+    auto edited = ids;
+    edited[differs] = 28;
+    const uint64_t before = scheduler->stats().computedTokens;
+    AnswerRequest r = request(edited, 3, 1);
+    const AnswerId id = submit(r);
+    runAll();
+    expectAsAlone(id, r);
+    EXPECT_LE(scheduler->stats().computedTokens - before, ids.size() - message + page()) << differs;
+  }
+}
+
 TEST_F(SchedulerTest, BranchPointsAreFoundTheThirdTime) {
   open({.maxSequences = 2});
   const auto common = randomIds(10 * 64); // longer than the window
