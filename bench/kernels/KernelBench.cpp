@@ -1,13 +1,19 @@
-// Times compiled contraction kernels of real Gemma shapes on one thread, in CPU time: rows x type x shape.
+// Times compiled kernels of real Gemma shapes on one thread, in CPU time: contractions by rows x type x shape, attention by
+// rows x type of K/V x depth x shape.
 //
 //   g4-kernel-bench [--variant=x86-64-v3] [--types=q4_0,q8_0,...] [--rows=1,4,32] [--activations=int8|f32]
-//                   bench/shapes/e2b.txt ... [Google Benchmark's options]
+//                   [--kv=f16,q8_0,...] [--depths=512,8192] bench/shapes/e2b.txt ... [Google Benchmark's options]
 //
-// A shape's matrix is cut to at most 32 MiB of packed weights: beyond every cache, and quick to fill.
+// A shape's matrix is cut to at most 32 MiB of packed weights: beyond every cache, and quick to fill. Rows of attention are
+// those of one sequence, the last of which is at the depth.
 #include "dialects/exec/ExecDialect.h"
+#include "dialects/exec/Signature.h"
 #include "runtime/engine/WeightFill.h"
 #include "runtime/module/PackedLayout.h"
+#include "runtime/module/StepAbi.h"
 #include "test/support/CompiledKernels.h"
+
+#include "mlir/AsmParser/AsmParser.h"
 
 #include <benchmark/benchmark.h>
 
@@ -15,6 +21,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 namespace {
@@ -28,10 +35,21 @@ struct Shape {
   int64_t outputs, columns;
 };
 
+struct AttentionShape {
+  std::string name;
+  int64_t heads, kvHeads, dim, window;
+};
+
+struct Shapes {
+  std::vector<Shape> contractions;
+  std::vector<AttentionShape> attention;
+};
+
 struct Settings {
   const cpu::Variant *variant = cpu::hostVariant();
   std::vector<std::string> types{"q4_0", "q8_0", "q4_k", "q6_k"}, files;
-  std::vector<int64_t> rows{1, 32};
+  std::vector<std::string> kv{"f16"};
+  std::vector<int64_t> rows{1, 32}, depths{512, 8192};
   bool int8 = true;
 };
 
@@ -108,6 +126,47 @@ void run(benchmark::State &state, const Settings &settings, const module::Packed
   state.counters["macs"] = benchmark::Counter(macs * turns, benchmark::Counter::kIsRate);
 }
 
+void runAttention(benchmark::State &state, const Settings &settings, AttentionShape shape, std::string element, int64_t rows,
+                  int64_t depth) {
+  auto number = [](int64_t n) { return std::to_string(n); };
+  std::string spec = "#exec.attention<heads = " + number(shape.heads) + ", kvHeads = " + number(shape.kvHeads) + ", dim = " +
+                     number(shape.dim) + ", window = " + number(shape.window) + ", kvElement = " + element +
+                     ", scale = 1.0 : f32, forms = #exec.forms<f32 = true, q8 = true>>";
+  auto compiled = support::CompiledKernels::compile({{"k", spec}}, *settings.variant);
+  if (!compiled.ok())
+    return state.SkipWithError(compiled.status().message().c_str());
+  module::KernelFn kernel = (*compiled)->find("k");
+  mlir::MLIRContext context;
+  context.loadDialect<exec::ExecDialect>();
+  const auto attention = llvm::cast<exec::AttentionAttr>(mlir::parseAttribute(spec, &context));
+  const int64_t items = exec::geometryOf(attention).itemsPerBlock;
+  // Zeros are as fast as any numbers.
+  const bool quantised = element == "q8_0" || element == "q4_0";
+  const int64_t pages = (depth + module::kPageTokens - 1) / module::kPageTokens, columns = shape.heads * shape.dim;
+  const uint64_t pageBytes = 2 * uint64_t(shape.kvHeads * shape.dim) * module::kPageTokens * 4; // f32: the most
+  int32_t count = int32_t(rows), stride = int32_t(pages);
+  std::vector<int32_t> map(rows), positions(rows), sequences(rows), blocks(pages), arrivals(rows * shape.heads), sums(rows * columns / 16);
+  std::iota(map.begin(), map.end(), 0);
+  std::iota(positions.begin(), positions.end(), int32_t(depth - rows));
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::vector<float> q(rows * columns), parts(exec::kSplitRows * shape.heads * exec::segmentsOf(attention) * exec::partColumns(attention)), out(rows * columns), scale(rows * columns / 32);
+  std::vector<int8_t> codes(rows * columns);
+  std::vector<std::byte> kv(pages * pageBytes);
+  std::vector<void *> buffers{&count, map.data(), positions.data(), sequences.data(), blocks.data(), &stride, q.data(), kv.data(), parts.data(),
+                              arrivals.data(), out.data(), codes.data(), scale.data(), sums.data()};
+  if (quantised) // bound once for codes and once for scales
+    buffers.insert(buffers.begin() + 8, kv.data());
+  for (auto _ : state) {
+    std::fill(arrivals.begin(), arrivals.end(), 0); // as the kernel before it does
+    kernel(buffers.data(), 0, rows * items);
+  }
+  int64_t seen = 0;
+  for (int64_t row = 0; row < rows; ++row)
+    seen += shape.window ? std::min(shape.window, depth - rows + row + 1) : depth - rows + row + 1;
+  state.counters["macs"] = benchmark::Counter(2.0 * double(seen * columns * int64_t(state.iterations())), benchmark::Counter::kIsRate);
+  state.counters["positions"] = benchmark::Counter(double(seen * int64_t(state.iterations())), benchmark::Counter::kIsRate);
+}
+
 std::vector<std::string> split(const std::string &list) {
   std::vector<std::string> parts;
   std::istringstream in(list);
@@ -125,10 +184,13 @@ Settings parse(int count, char **arguments) {
         fail("no variant '" + value + "'");
     } else if (argument.starts_with("--types=")) {
       s.types = split(value);
-    } else if (argument.starts_with("--rows=")) {
-      s.rows.clear();
+    } else if (argument.starts_with("--kv=")) {
+      s.kv = split(value);
+    } else if (argument.starts_with("--rows=") || argument.starts_with("--depths=")) {
+      auto &numbers = argument.starts_with("--rows=") ? s.rows : s.depths;
+      numbers.clear();
       for (const std::string &n : split(value))
-        s.rows.push_back(std::max(1l, std::atol(n.c_str())));
+        numbers.push_back(std::max(1l, std::atol(n.c_str())));
     } else if (argument == "--activations=f32" || argument == "--activations=int8") {
       s.int8 = value == "int8";
     } else if (argument.starts_with("-")) {
@@ -137,23 +199,32 @@ Settings parse(int count, char **arguments) {
       s.files.push_back(argument);
     }
   }
+  for (int64_t depth : s.depths)
+    for (int64_t rows : s.rows)
+      if (rows > depth)
+        fail("more rows than positions");
   if (s.files.empty())
     fail("name a file of shapes, such as bench/shapes/e2b.txt");
   return s;
 }
 
-std::vector<Shape> readShapes(const std::string &path) {
+Shapes readShapes(const std::string &path) {
   std::ifstream in(path);
-  std::vector<Shape> shapes;
+  Shapes shapes;
   for (std::string line; std::getline(in, line);) {
-    Shape shape;
+    std::string name, kind;
     if (line.starts_with('#') || line.empty())
       continue;
-    if (!(std::istringstream(line) >> shape.name >> shape.epilogue >> shape.outputs >> shape.columns))
-      fail(path + ": not 'name epilogue outputs columns': " + line);
-    shapes.push_back(shape);
+    std::istringstream words(line);
+    words >> name >> kind;
+    if (AttentionShape a{name, 0, 0, 0, 0}; kind == "attention" && words >> a.heads >> a.kvHeads >> a.dim >> a.window)
+      shapes.attention.push_back(a);
+    else if (Shape c{name, kind, 0, 0}; kind != "attention" && words >> c.outputs >> c.columns)
+      shapes.contractions.push_back(c);
+    else
+      fail(path + ": neither 'name epilogue outputs columns' nor 'name attention heads kv-heads dim window': " + line);
   }
-  if (shapes.empty())
+  if (shapes.contractions.empty() && shapes.attention.empty())
     fail("no shapes in " + path);
   return shapes;
 }
@@ -169,7 +240,8 @@ int main(int argc, char **argv) {
   for (const std::string &file : settings.files) {
     std::string model = file.substr(file.rfind('/') + 1);
     model = model.substr(0, model.find('.'));
-    for (const Shape &shape : readShapes(file))
+    const Shapes shapes = readShapes(file);
+    for (const Shape &shape : shapes.contractions)
       for (const std::string &type : settings.types) {
         const module::PackedLayout *layout = module::packedLayout(type);
         if (!layout)
@@ -179,6 +251,13 @@ int main(int argc, char **argv) {
                                        *layout, shape, rows)
               ->Unit(benchmark::kMillisecond)->MinTime(0.1);
       }
+    for (const AttentionShape &shape : shapes.attention)
+      for (const std::string &element : settings.kv)
+        for (int64_t depth : settings.depths)
+          for (int64_t rows : settings.rows)
+            benchmark::RegisterBenchmark((model + "/" + shape.name + "/" + element + "/" + std::to_string(rows) + "/" + std::to_string(depth)).c_str(),
+                                         runAttention, settings, shape, element, rows, depth)
+                ->Unit(benchmark::kMillisecond)->MinTime(0.1);
   }
   benchmark::RunSpecifiedBenchmarks();
 }
