@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import threading
 import time
@@ -39,11 +40,13 @@ class FakeServer:
     async def serve(self, reader, writer):
         self.connections += 1
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            while not writer.is_closing():
+            for turn in itertools.count():
+                if writer.is_closing():
+                    break
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 headers = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
-                answer = Answer(reader, writer, headers)
+                answer = Answer(reader, writer, headers, turn)
                 if head.startswith("GET /v1/models "):
                     await answer.whole(200, {"data": [{"id": "fake"}]})
                 elif head.startswith("POST /v1/completions "):
@@ -71,8 +74,9 @@ class FakeServer:
 class Answer:
     """One answer's pieces. Each is sent at once; a client that is gone raises ConnectionError."""
 
-    def __init__(self, reader, writer, headers):
+    def __init__(self, reader, writer, headers, turn):
         self.reader, self.writer, self.headers = reader, writer, headers
+        self.turn = turn  # requests that the connection had before
 
     async def send(self, data):
         if self.reader.at_eof():

@@ -234,6 +234,15 @@ class Failures(LoadTest):
             out = self.load(server, "--requests", 20, "--clients", 2, "--answer-tokens", 2)
         self.equal((out["complete"], out["failed"], len(server.bodies)), (20, 0, 20), "counts")
 
+    def test_a_kept_connection_is_replaced(self):
+        async def behave(number, answer):
+            await answer.stream() if answer.turn == 0 else answer.writer.close()
+
+        with FakeServer(behave) as server:
+            out = self.load(server, "--model", "m", "--requests", 4, "--clients", 1)
+        self.equal((out["complete"], out["failed"], len(server.bodies)), (4, 0, 4 + 3), "each but the first asked twice")
+        self.equal(len({json.dumps(b) for b in server.bodies}), 4, "the same again")
+
     def test_streams_cut_anywhere(self):
         async def behave(number, answer):
             whole = b'data: {"choices":[{"text":"a"}]}\r\n\r\n: wait\r\n\r\ndata: {"choices":[{"text":"\xc3\xa4"}]}\r\n\r\n' \
