@@ -51,6 +51,7 @@ class Conversation:
         self.messages = [{"role": "system", "content": system}]
         self.histories = []  # ids of prompts with their answers
         self.prompt = []
+        self.thoughtful = 0  # turns with thoughts, which the next prompt does not have
 
     def ask(self, content):
         self.messages.append({"role": "user", "content": content})
@@ -67,6 +68,7 @@ class Conversation:
         """Takes the answer into the messages. Tokens of the prompt that an earlier one had too and that were computed again."""
         got = self.driver(take=self.answer)
         known = max((common_length(self.prompt, h) for h in self.histories), default=0)
+        self.thoughtful += got["thoughts"] > 0
         self.histories.append(self.prompt + got["ids"])
         self.messages.append({"role": "assistant", "content": got["text"]})
         return max(known - got["cached"], 0)
@@ -99,37 +101,44 @@ class Agents(Case):
         start = int(self.rng.integers(0, len(self.text) - count))
         return " ".join(self.text[start:start + count])
 
+    def question(self, words):
+        """That many words, and a sum, which the model likes to think about."""
+        a, b = self.rng.integers(11, 89, 2)
+        return f"{self.words(words)} What is {a} + {b}?".strip()
+
     def open(self, **options):
         return Driver(self.tools, self.tools.compile(NANO / "gemma4-nano-Q8_0.gguf"), **options)
 
     def trace(self, driver, thinking):
-        """(what was done, tokens computed again) of 30 turns."""
+        """The conversation, and (what was done, tokens computed again) of 30 turns."""
         talk = Conversation(driver, self.words(100), thinking)
-        done = [("first", talk.turn(self.words(160)))]
+        done = [("first", talk.turn(self.question(160)))]
         talk.back(1)
-        done.append(("edit", talk.turn(self.words(20))))
+        done.append(("edit", talk.turn(self.question(0))))
         while len(done) < 30:
             kind = ("grow", "grow", "again", "long", "edit", "grow", "grow", "edit", "branch", "grow")[len(done) % 10]
             if kind == "edit":  # another last message
                 talk.back(1)
-                done.append((kind, talk.turn(self.words(12))))
+                done.append((kind, talk.turn(self.question(0))))
             elif kind == "again":
                 done.append((kind, talk.again()))
             elif kind == "branch":
                 talk.back(2)
-                done.append((kind, talk.turn(self.words(8))))
+                done.append((kind, talk.turn(self.question(0))))
             else:
-                done.append((kind, talk.turn(self.words(160 if kind == "long" else 12))))
-        return done, len(talk.prompt)
+                done.append((kind, talk.turn(self.question(160 if kind == "long" else 0))))
+        return talk, done
 
     def test_turns_compute_at_most_a_page_again(self):
-        """Turns that add a message; the last answer once more; the last message, also a long one, written anew; three turns forgotten."""
+        """Turns that add a message; the last answer once more; the last message, also a long one, written anew; two turns
+        forgotten. Thoughts are not in the next prompt."""
         for thinking in (False, True):
             with self.subTest(thinking=thinking), self.open(sequences=2, kv_tokens=16384) as driver:
-                done, last = self.trace(driver, thinking)
-                stats = driver(step=0)
-                say(f"thinking {thinking}: {last} tokens in the last prompt, {stats['prompt_tokens']} in all, {stats['cached_tokens']} "
+                talk, done = self.trace(driver, thinking)
+                stats, last = driver(step=0), len(talk.prompt)
+                say(f"thinking {thinking}: {talk.thoughtful} turns with thoughts, {last} tokens in the last prompt, {stats['prompt_tokens']} in all, {stats['cached_tokens']} "
                     f"of them found; computed again: {' '.join(f'{kind} {n}' for kind, n in done)}")
+                self.at_least(talk.thoughtful, 10 if thinking else 0, "turns with thoughts")
                 self.at_least(last, 500, "tokens of the last prompt")
                 for number, (kind, again) in enumerate(done):
                     if kind == "edit":

@@ -12,7 +12,7 @@
 //   {"cancel": number}
 //   {"step": n}     runs at most n steps; gives the counters, and in "ended" the answers that ended since the last time
 //   {"take": number}  what came of an answer, which is then forgotten: {"ids", "text" (without
-//                   thoughts), "hashes", "finish", ...}
+//                   thoughts), "thoughts" (tokens), "hashes", "finish", ...}
 //   {"solo": R}     the same from an engine of its own, without a scheduler: the prompt in one go, then token by token
 //
 // A hash is that of the log-probabilities of the whole vocabulary, by rank, to the last bit.
@@ -44,10 +44,11 @@ struct Got {
   std::vector<int32_t> ids;
   std::vector<std::string> hashes, promptHashes;
   std::string text;
+  uint32_t thoughts = 0; // tokens
   std::optional<sched::AnswerEnd> end;
 
   Json json() const {
-    Json out = {{"ids", ids}, {"text", text}, {"hashes", hashes}, {"prompt_hashes", promptHashes}};
+    Json out = {{"ids", ids}, {"text", text}, {"thoughts", thoughts}, {"hashes", hashes}, {"prompt_hashes", promptHashes}};
     if (end) {
       out["finish"] = sched::finishText(end->finish);
       out["status"] = end->status.ok() ? "" : end->status.message();
@@ -136,6 +137,8 @@ Result<Json> Driver::submit(const Json &from) {
       got->ids.push_back(token.token.id);
       if (token.token.part == sched::Part::kAnswer)
         got->text += token.token.text;
+      else
+        ++got->thoughts;
     }
   };
   answer.onEnd = [this, got](sched::AnswerEnd end) {
