@@ -57,15 +57,18 @@ namespace {
 
 uint32_t ceilDiv(uint64_t a, uint32_t b) { return uint32_t((a + b - 1) / b); }
 
-/// The page end before the last message of a prompt that ends with the beginning of an answer. 0: there is none, or it
-/// is one of the last two of the prompt, whose K/V are kept anyway.
+/// A message begins with <|turn>, its role, and the end of the line.
+constexpr size_t kMessageHead = 3;
+
+/// The page end before what the last message says, in a prompt that ends with the beginning of an answer. 0: there is
+/// none, or it is one of the last two of the prompt, whose K/V are kept anyway.
 size_t placeOfLastMessage(std::span<const int32_t> ids, std::optional<int32_t> turn, uint32_t page) {
   if (!turn)
     return 0;
   size_t at = ids.size();
   for (int messages = 0; messages < 2 && at > 0;)
     messages += ids[--at] == *turn;
-  const size_t place = at / page * page, last = (ids.size() - 1) / page * page;
+  const size_t place = (at + kMessageHead) / page * page, last = (ids.size() - 1) / page * page;
   return place + page < last ? place : 0;
 }
 

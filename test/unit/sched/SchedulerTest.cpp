@@ -265,21 +265,23 @@ TEST_F(SchedulerTest, ConversationsThatDropTheirLastTokensComputeAtMostAPage) {
 TEST_F(SchedulerTest, AnEditedMessageComputesAtMostAPageMore) {
   open({.maxSequences = 2});
   rules.turn = 30;
-  auto ids = randomIds(700);
-  std::replace(ids.begin(), ids.end(), 30, 29);
-  const size_t message = 333;
-  ids[message] = ids[690] = 30; // the last message, and the beginning of the answer
-  submit(request(ids, 3, 1));
-  runAll();
-  for (size_t differs : {message, message + 1, message + 100}) {
-    auto edited = ids;
-    edited[differs] = 28;
-    const uint64_t before = scheduler->stats().computedTokens;
-    AnswerRequest r = request(edited, 3, 1);
-    const AnswerId id = submit(r);
+  // The message's text, after its turn, role and line end: in a page's middle, and where a page begins.
+  for (size_t text : {size_t(336), size_t(6 * page())}) {
+    auto ids = randomIds(700);
+    std::replace(ids.begin(), ids.end(), 30, 29);
+    ids[text - 3] = ids[690] = 30; // the last message, and the beginning of the answer
+    submit(request(ids, 3, 1));
     runAll();
-    expectAsAlone(id, r);
-    EXPECT_LE(scheduler->stats().computedTokens - before, ids.size() - message + page()) << differs;
+    for (size_t differs : {text, text + 1, text + 100}) {
+      auto edited = ids;
+      edited[differs] = 28;
+      const uint64_t before = scheduler->stats().computedTokens;
+      AnswerRequest r = request(edited, 3, 1);
+      const AnswerId id = submit(r);
+      runAll();
+      expectAsAlone(id, r);
+      EXPECT_LE(scheduler->stats().computedTokens - before, ids.size() - text + page()) << text << " " << differs;
+    }
   }
 }
 
