@@ -106,6 +106,28 @@ class Scheduler(Case):
                 hits += stats["cached_tokens"]
             self.at_least(hits, 1, f"{model}: tokens found in the cache")
 
+    def test_long_answers(self):
+        """256 tokens each, more than ten windows, until the context is full for those with long prompts."""
+        for model in WINDOWS:
+            rng = np.random.default_rng(5)
+            made = [{"ids": rng.integers(3, VOCABULARY, 1 + 17 * i).tolist(), "tokens": 256, "seed": i % 3, "hash": True} for i in range(16)]
+            commands = [{"submit": r} for r in made] + [{"step": ALL}] + [{"take": i + 1} for i in range(16)] + [{"solo": r} for r in made]
+            said = self.drive(self.build(model, "q8_0"), commands, sequences=16, context=448)
+            for i, (got, alone) in enumerate(zip(said[17:33], said[33:], strict=True)):
+                self.ok(answers_differ(got, alone), f"{model}: answer {i + 1}")
+            self.equal({got["finish"] for got in said[17:33]}, {"length", "context"}, f"{model}: ends")
+
+    def test_a_second_long_prompt_computes_at_most_a_page(self):
+        rng = np.random.default_rng(6)
+        for model in WINDOWS:
+            for kv in ("f16", "q4_0"):
+                long = {"ids": rng.integers(3, VOCABULARY, 4000).tolist(), "tokens": 5, "hash": True}
+                _, before, _, after, a, b = self.drive(
+                    self.build(model, kv), [{"submit": long}, {"step": ALL}] * 2 + [{"take": 1}, {"take": 2}], context=4096)
+                self.at_most(after["computed_tokens"] - before["computed_tokens"], after["page_tokens"], f"{model} {kv}: tokens computed")
+                self.at_most(4000 - b["cached"], after["page_tokens"], f"{model} {kv}: tokens not found")
+                self.ok(answers_differ(b, a), f"{model} {kv}: the second answer")
+
     def test_the_comparison_sees_what_is_wrong(self):
         """Another K/V type, and one token of the prompt 160 positions back: the tokens may be the same, the hashes may not."""
         rng = np.random.default_rng(3)
