@@ -222,7 +222,7 @@ bool Scheduler::open(Answer &answer) {
 void Scheduler::admit() {
   for (size_t i = 0; i < waiting_.size() && running_.size() < options_.maxSequences;) {
     Answer &answer = *waiting_[i];
-    if (answer.decoder.done()) { // no tokens were asked for
+    if (answer.decoder.done() && !answer.wantsPromptChances()) { // nothing was asked for
       end(answer, answer.decoder.reason());
       ++i;
       continue;
@@ -374,6 +374,8 @@ void Scheduler::deliver(Answer &answer, uint32_t rows, const engine::StepOutput 
     remember(answer);
   if (answer.left() > 0)
     return;
+  if (answer.decoder.done()) // only the prompt's chances were asked for
+    return end(answer, answer.decoder.reason());
   const size_t index = firstLogit + (prompts ? rows - 1 : 0);
   const text::LogitRow row = logitRow(output, index, engine_.limits().vocabulary);
   auto token = answer.decoder.next(row, answer.history);

@@ -398,6 +398,24 @@ TEST_F(SchedulerTest, PromptChancesEqualThoseOfOneAtATime) {
   expectNoLeaks();
 }
 
+TEST_F(SchedulerTest, ScoresAPromptWithoutAnAnswer) {
+  open({.maxSequences = 2, .prefillRows = 16});
+  AnswerRequest r = request(randomIds(150), 1);
+  const Got alone = solo(r);
+  r.decode.maxTokens = 0;
+  r.promptLogprobs = true;
+  const AnswerId id = submit(r);
+  runAll();
+  EXPECT_EQ(got(id).prompt, r.ids);
+  EXPECT_TRUE(got(id).ids.empty());
+  ASSERT_EQ(got(id).promptChances.size(), r.ids.size() - 1);
+  for (size_t i = 0; i + 1 < r.ids.size(); ++i)
+    EXPECT_EQ(got(id).promptChances[i].token.logprob, alone.promptChances[i].token.logprob);
+  ASSERT_TRUE(got(id).end);
+  EXPECT_EQ(got(id).end->finish, Finish::kLength);
+  expectNoLeaks();
+}
+
 TEST_F(SchedulerTest, RefusesWhatCannotBeAnswered) {
   open({.maxSequences = 1});
   EXPECT_EQ(scheduler->submit(request({}, 1)).status().code(), Code::kInvalidArgument);
