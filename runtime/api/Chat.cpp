@@ -56,9 +56,7 @@ Result<std::string> render(std::string_view source, Json json) {
 Result<std::vector<int32_t>> Model::chatPrompt(const ChatRequest &request) const {
   return guarded([&]() -> Result<std::vector<int32_t>> {
     G4_RETURN_IF_ERROR(impl_->needTokenizer());
-    std::string_view source = templateOf(*impl_);
-    if (usesBuiltInTemplate())
-      source = text::kGemmaTemplate;
+    const std::string_view source = chatTemplate();
     if (source.empty())
       return invalidArgument(
           "the model has neither a chat template nor Gemma 4's turn tokens: it only goes on from a text");
@@ -66,6 +64,10 @@ Result<std::vector<int32_t>> Model::chatPrompt(const ChatRequest &request) const
     G4_ASSIGN_OR_RETURN(const std::string prompt, render(source, std::move(json)));
     return impl_->rules.tokenizer->encodePrompt(prompt, text::Match::kSpecial);
   });
+}
+
+std::string_view Model::chatTemplate() const {
+  return usesBuiltInTemplate() ? std::string_view(text::kGemmaTemplate) : templateOf(*impl_);
 }
 
 bool Model::usesBuiltInTemplate() const {

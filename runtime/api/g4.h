@@ -96,6 +96,8 @@ public:
   /// The model file has no chat template, so chatPrompt writes turns as instruction-tuned Gemma 4 models know
   /// them. Base models do not.
   bool usesBuiltInTemplate() const;
+  /// What chatPrompt renders, in Jinja; empty: it cannot.
+  std::string_view chatTemplate() const;
 
   /// Errors: kResourceExhausted when maxSessions are open.
   Result<std::unique_ptr<Session>> newSession();

@@ -50,6 +50,15 @@ std::string vocabularyGguf() {
   return b.build();
 }
 
+/// Bodies of requests with most of their fields.
+constexpr const char *kChat =
+    R"({"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"Hi"}]}],
+    "stream":true,"stream_options":{"include_usage":true},"n":2,"seed":1,"temperature":0.5,"top_p":0.9,"top_k":40,
+    "min_p":0.1,"presence_penalty":1,"frequency_penalty":-1,"repetition_penalty":1.1,"stop":["a"],"logit_bias":{"5":-1},
+    "logprobs":true,"top_logprobs":3,"max_tokens":5,"ignore_eos":false,"priority":1,"enable_thinking":true,
+    "reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":true},"response_format":{"type":"text"}})";
+constexpr const char *kCompletion = R"({"prompt":[[1,2],"text"],"echo":true,"logprobs":2,"max_tokens":0,"n":1})";
+
 /// The files of a model in three parts, one after the other.
 std::string splitGguf() {
   std::string all;
@@ -112,6 +121,10 @@ int main(int argc, char **argv) {
                   write(folder + "/gguf_parts/whole", '\4' + tiny.build()) &&
                   write(folder + "/module/header", '\0' + header) &&
                   write(folder + "/module/artifact", '\1' + whole) && !tables.empty() &&
+                  write(folder + "/requests/chat", std::string(1, '\0') + kChat) &&
+                  write(folder + "/requests/completion", std::string(1, '\1') + kCompletion) &&
+                  write(folder + "/requests/tokenize", std::string("\2{\"prompt\":\"x\",\"with_pieces\":true}")) &&
+                  write(folder + "/requests/detokenize", std::string("\3{\"tokens\":[1,2]}")) &&
                   write(folder + "/tokenizer/tables", '\0' + tables) &&
                   write(folder + "/tokenizer/vocabulary", '\1' + vocabulary);
   return ok ? 0 : 1;

@@ -25,6 +25,7 @@ void addKl(CLI::App &app, Run &run);
 void addTokenize(CLI::App &app, Run &run);
 void addBench(CLI::App &app, Run &run);
 void addCache(CLI::App &app, Run &run);
+void addServe(CLI::App &app, Run &run);
 void addReplay(CLI::App &app, Run &run);
 void addLoadTest(CLI::App &app, Run &run);
 void addCompletion(CLI::App &app, Run &run);

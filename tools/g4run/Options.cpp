@@ -146,11 +146,11 @@ void addArtifactFlags(CLI::App &app, ModelFlags &flags) {
       ->group("GGUF files");
 }
 
-void addModelFlags(CLI::App &app, ModelFlags &flags) {
+void addModelFlags(CLI::App &app, ModelFlags &flags, const char *contextFlag) {
   addArtifactFlags(app, flags);
   app.add_option("--threads", flags.threads, "Threads; 0, the default: one per physical core")
       ->check(wholeNumber<uint32_t>(0, 1024));
-  app.add_option("--context", flags.context, "Most positions; 0, the default: the model's context")
+  app.add_option(contextFlag, flags.context, "Most positions; 0, the default: the model's context")
       ->check(wholeNumber<uint32_t>());
   app.add_option("--variant", flags.variant, "Code variant by name; default: the best for this machine");
   app.add_option_function<std::string>(

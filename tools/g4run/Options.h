@@ -29,7 +29,8 @@ struct ModelFlags {
 };
 /// Only what finds or makes the artifact: for commands that do not run the model.
 void addArtifactFlags(CLI::App &app, ModelFlags &flags);
-void addModelFlags(CLI::App &app, ModelFlags &flags);
+/// `contextFlag`: what the command calls the limit of a sequence.
+void addModelFlags(CLI::App &app, ModelFlags &flags, const char *contextFlag = "--context");
 
 /// What is not given comes from the model file.
 struct SamplingFlags {

@@ -16,6 +16,7 @@ constexpr char kNotes[] = R"(Examples:
   g4run model.g4m --chat conversation.json
   g4run model.g4m --jsonl questions.jsonl answers.jsonl
   g4run model.gguf -p "Hello"
+  g4run serve model.g4m --port 8080
   g4run model.g4m --ids 2,17,301 -n 0 --logits logits.npy
 
 A GGUF file is compiled by g4c on first use; 'g4run cache --help' says where the result is kept.
@@ -24,7 +25,8 @@ Exit codes: 0 success, 1 failure, 2 bad usage, 3 a bug of ours, 130 interrupted.
 
 void addCommands(CLI::App &app, Run &run) {
   for (const auto add :
-       {addChat, addInspect, addPerplexity, addKl, addTokenize, addBench, addReplay, addLoadTest, addCache, addCompletion})
+       {addChat, addInspect, addPerplexity, addKl, addTokenize, addBench, addServe, addReplay, addLoadTest, addCache,
+        addCompletion})
     add(app, run);
 }
 
