@@ -1,4 +1,4 @@
-"""g4run loadtest: what it asks for, what it measures and counts, against a server that is told what to do."""
+"""g4run loadtest: what it asks for, what it measures and counts, against a server that is told what to do, and ours."""
 
 import json
 import re
@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from fake_server import FakeServer
-from programs import ROOT, Case, main, scratch
+from programs import NANO, ROOT, Case, main, scratch
+from serving import Serving
 
 TIMES = {"count", "p50", "p95", "p99", "max", "mean"}
 FIELDS = {"server", "model", "g4run", "workload", "seconds", "requests", "complete", "cancelled", "failed", "unfinished",
@@ -283,6 +284,27 @@ class Failures(LoadTest):
                             ("--cancel", ["http://h", "--cancel", 1.5]), ("--seed", ["http://h", "--seed", "x"])):
             done = self.tools.call("g4run", "loadtest", *args, expect=2)
             self.equal((words in done.stderr.decode(), done.stderr.count(b"\n")), (True, 1), f"{args}: {done.stderr}")
+
+
+class Ours(LoadTest):
+    """g4run serve, with fewer places than clients."""
+
+    def test_lengths_prefixes_and_cancellations(self):
+        model = self.tools.compile(NANO / "gemma4-nano-Q8_0.gguf")
+        with Serving(self.tools, model, "--max-seqs", 4) as server:
+            url = f"http://127.0.0.1:{server.port}"
+            args = ["--clients", 6, "--requests", 24, "--prompt-tokens", 40, "--answer-tokens", 12, "--shared-prefix", 64]
+            out = self.load(url, *args)
+            self.equal((out["complete"], out["failed"]), (24, 0), out["errors"])
+            self.equal((out["prompt_tokens"], out["answer_tokens"]), (24 * 104, 24 * 12), "exact lengths")
+            self.at_least(out["cached_tokens"], 18 * 32, "a page or two for those that came later")
+            self.equal(out["first_token_seconds"]["count"], 24, "first tokens")
+            out = self.load(url, *args[:-4], "--answer-tokens", "20:60", "--cancel", 0.5, "--seed", 3)
+            self.equal((out["complete"] + out["cancelled"], out["failed"]), (24, 0), out["errors"])
+            self.at_least(min(out["complete"], out["cancelled"]), 4, "of both")
+            self.equal(self.load(url, *args, "--model", "other", expect=1)["errors"][0]["kind"], "HTTP 404", "no such model")
+            self.equal(self.load(url, "--prompt-tokens", 1 << 20, "--requests", 1, expect=1)["errors"][0]["kind"][:6],
+                       "HTTP 4", "a prompt beyond the context")
 
 
 if __name__ == "__main__":
