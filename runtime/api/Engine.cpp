@@ -61,7 +61,11 @@ struct Engine::Impl {
   std::unique_ptr<sched::Scheduler> scheduler;
   std::unique_ptr<Recorder> recorder;
   std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
-  std::multimap<const Stream::State *, sched::AnswerId> running; ///< engine's thread only
+  // Of the engine's thread only:
+  std::multimap<const Stream::State *, sched::AnswerId> running;
+  /// What a step gave. Streams get it once the statistics count it: who has seen an answer's end finds it there.
+  std::vector<std::pair<std::shared_ptr<Stream::State>, Event>> outbox;
+
   mutable std::mutex statsMutex;
   EngineStats stats{};
   std::thread thread;
@@ -74,6 +78,7 @@ struct Engine::Impl {
   void cancel(const Stream::State *stream);
   void step();
   void publish();
+  void send();
   sched::AnswerRequest answerOf(const Request &request, uint32_t index, const std::shared_ptr<Stream::State> &stream);
   std::optional<TokenChance> nameOf(const text::Chance &chance) const;
 };
@@ -129,6 +134,7 @@ void Engine::Impl::loop() {
     else if (scheduler->busy())
       step();
     publish();
+    send();
     if (stopping)
       return;
   }
@@ -204,6 +210,22 @@ void Engine::Impl::publish() {
   stats.cacheBytes = scheduler->cache().stats().bytes;
 }
 
+void Engine::Impl::send() {
+  uint32_t ends = 0;
+  for (auto &[stream, event] : outbox) {
+    ends += std::holds_alternative<FinishEvent>(event);
+    stream->push(std::move(event));
+  }
+  outbox.clear();
+  if (ends == 0)
+    return;
+  {
+    std::lock_guard lock(mailbox->mutex);
+    mailbox->unfinished -= ends;
+  }
+  mailbox->idle.notify_all();
+}
+
 std::optional<TokenChance> Engine::Impl::nameOf(const text::Chance &chance) const {
   const auto &tokenizer = model->impl().rules.tokenizer;
   return TokenChance{chance.id, chance.logprob,
@@ -236,26 +258,21 @@ sched::AnswerRequest Engine::Impl::answerOf(const Request &request, uint32_t ind
       for (const text::Chance &chance : token.chances->top)
         event.mostProbable.push_back(*nameOf(chance));
     }
-    stream->push(std::move(event));
+    outbox.emplace_back(stream, std::move(event));
   };
   answer.onEnd = [this, index, stream, times](sched::AnswerEnd end) {
     if (recorder)
       recorder->end(end.answer, end.finish);
     for (text::AnswerParts::Piece &piece : end.rest)
       if (!piece.text.empty())
-        stream->push(TokenEvent{index, -1, false, piece.part, std::move(piece.text)});
+        outbox.emplace_back(stream, TokenEvent{index, -1, false, piece.part, std::move(piece.text)});
     times->timings.total = secondsSince(times->submitted);
     for (auto [at, last] = running.equal_range(stream.get()); at != last; ++at)
       if (at->second == end.answer) {
         running.erase(at);
         break;
       }
-    {
-      std::lock_guard lock(mailbox->mutex);
-      --mailbox->unfinished;
-    }
-    mailbox->idle.notify_all();
-    stream->push(FinishEvent{index, end.finish, std::move(end.status), end.promptTokens, end.cachedTokens, end.tokens,
+    outbox.emplace_back(stream, FinishEvent{index, end.finish, std::move(end.status), end.promptTokens, end.cachedTokens, end.tokens,
                              times->timings});
   };
   return answer;
