@@ -16,7 +16,7 @@ add_library(g4::g4run ALIAS g4run_shared)
 
 # The public headers and what they include, in the folders that the includes name.
 foreach(header runtime/api/g4.h runtime/api/Engine.h runtime/base/Status.h runtime/engine/Tap.h runtime/sched/Decoder.h
-               runtime/text/AnswerParts.h runtime/text/Detokenizer.h runtime/text/Part.h runtime/text/Sampler.h
+               runtime/text/AnswerParts.h runtime/text/Detokenizer.h runtime/text/Part.h runtime/text/RowSampler.h runtime/text/Sampler.h
                runtime/text/StopStrings.h runtime/text/TokenSets.h runtime/text/Tokenizer.h runtime/text/TokenizerFormat.h)
   cmake_path(GET header PARENT_PATH folder)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/g4/${folder})

@@ -211,19 +211,17 @@ void Engine::Impl::publish() {
 }
 
 void Engine::Impl::send() {
-  uint32_t ends = 0;
-  for (auto &[stream, event] : outbox) {
-    ends += std::holds_alternative<FinishEvent>(event);
-    stream->push(std::move(event));
-  }
-  outbox.clear();
-  if (ends == 0)
-    return;
-  {
+  const auto ends = uint32_t(std::ranges::count_if(
+      outbox, [](const auto &entry) { return std::holds_alternative<FinishEvent>(entry.second); }));
+  if (ends > 0) { // before the streams tell of it: then there is room for another request
     std::lock_guard lock(mailbox->mutex);
     mailbox->unfinished -= ends;
   }
-  mailbox->idle.notify_all();
+  for (auto &[stream, event] : outbox)
+    stream->push(std::move(event));
+  outbox.clear();
+  if (ends > 0)
+    mailbox->idle.notify_all();
 }
 
 std::optional<TokenChance> Engine::Impl::nameOf(const text::Chance &chance) const {
